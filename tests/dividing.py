@@ -12,7 +12,7 @@ DOCUMENTS = "tests/test_readme.py"
 """Minutes in all, and nothing that its tests share: each goes to whichever process is free."""
 CLUSTER = "tests/cluster/"
 """Its files share a cluster, which takes seconds to start: they go to one process."""
-LONGEST = (CLUSTER, DOCUMENTS, "tests/contract/", "tests/cli/")
+LONGEST = (CLUSTER, DOCUMENTS, "tests/registry/publish/", "tests/hosting/wall/", "tests/contract/", "tests/cli/")
 """Begun last, one of these would keep a single process busy when the others are done."""
 
 

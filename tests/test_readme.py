@@ -11,6 +11,7 @@ The blocks of a document run one after the other in one folder, so that a later 
 import json
 import os
 import re
+import shlex
 import shutil
 import sqlite3
 import subprocess
@@ -28,6 +29,7 @@ from anyio.from_thread import start_blocking_portal
 
 from rollouthub.errors import ConfigError
 from rollouthub.hosting.wall.wall import open_wall
+from tests.cli.conftest import warm
 from tests.models.openai_server import MODEL, OpenAIServer
 
 ROOT = Path(__file__).parents[1]
@@ -86,7 +88,7 @@ STAND_INS = {
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
     "openai/gpt-4.1-mini": f"openai/{MODEL}",
     ADDRESS: "{address}",
-    "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1 {trust}",
+    "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1 --quick {trust}",
     "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory --lane floor --lane direct",
     "hub bench latency": "hub bench latency -c 4 --latency 0.05",
     "hub bench serving": "hub bench serving --rollouts 10 -c 2",
@@ -97,6 +99,10 @@ STAND_INS = {
 """What a reader would put in, and shorter measurements. `{data}` is GSM8K, `{address}` a mock server's,
 `{trust}` what a machine without any wall for installed environments needs.
 """
+FROM_COLD = "README.md"
+"""Its commands are started as a user's are; those of the other documents are forks of a `hub` that is loaded."""
+SECONDS = 300.0
+"""Most that one command takes."""
 ROW = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
 
 
@@ -122,6 +128,18 @@ def blocks(document: Path) -> Iterator[Block]:
     text = document.read_text()
     for found in re.finditer(r"(?:<!-- (\S+) -->\n)?^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         yield Block(found[2], found[3], text.count("\n", 0, found.start(2)) + 1, found[1])
+
+
+def hub_alone(text: str) -> list[list[str]] | None:
+    """The arguments of each command of a block, where each is `hub` and nothing of a shell's but quotes and comments
+    is around it; else None.
+    """
+    lines = text.replace("\\\n", " ").splitlines()
+    if any(
+        not line.startswith("hub ") or re.search(r"[|&;<>$`*~]", re.sub(r"'[^']*'|#.*", "", line)) for line in lines
+    ):
+        return None
+    return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -193,7 +211,12 @@ class Reader:
             if shown in text:
                 text = text.replace(shown, meant.format(data=self._data(), address=self._server(), trust=trust()))
         assert not re.search(r"\b(PATH|NAME|DIR|ENV|RUN|ROLLOUT|MODEL)\b", text), f"{self._place(block)}: a placeholder"
-        self._check(block, ["bash", "-euo", "pipefail", "-c", text])
+        commands = None if self._document.name == FROM_COLD else hub_alone(text)
+        if commands is None:
+            self._check(block, ["bash", "-euo", "pipefail", "-c", text])
+            return
+        for command in commands:
+            self._see(block, warm().run(command, self._folder, self._variables(block), SECONDS))
 
     def _run_python(self, block: Block) -> None:
         compile(block.text, self._place(block), "exec")
@@ -201,10 +224,17 @@ class Reader:
             self._check(block, [sys.executable, "-W", "error", "-c", block.text])
 
     def _check(self, block: Block, command: list[str]) -> None:
+        variables = self._variables(block)
+        done = subprocess.run(command, cwd=self._folder, env=variables, capture_output=True, text=True, check=False)
+        self._see(block, done)
+
+    def _variables(self, block: Block) -> dict[str, str]:
         env = environment(self._folder)
         if "openai/gpt-4.1-mini" in block.text:
             env |= {"OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": self._openai()}
-        done = subprocess.run(command, cwd=self._folder, env=env, capture_output=True, text=True, check=False)
+        return env
+
+    def _see(self, block: Block, done: "subprocess.CompletedProcess[str]") -> None:
         assert done.returncode == 0, f"{self._place(block)}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
 
     def _server(self) -> str:

@@ -50,25 +50,30 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @cache
-def warm() -> WarmHub:
-    """A `hub` for all tests of this process, so that each need not load it anew."""
+def warm(more: tuple[str, ...] = ()) -> WarmHub:
+    """A `hub` for all tests of this process, so that each need not load it anew; `more` is loaded, too."""
     until_exit = ExitStack()
     atexit.register(until_exit.close)
-    return until_exit.enter_context(warm_hub())
+    return until_exit.enter_context(warm_hub(more))
+
+
+def hub_in(folder: Path, loads: tuple[str, ...] = ()) -> Hub:
+    """Runs `hub` with arguments in a folder, in a fork of one that has loaded these, too."""
+
+    def run(*arguments: str | Path, timeout: float = 180, **more: str) -> Done:
+        words, variables = [*map(str, arguments)], environment(**more)
+        if warm(loads).reads_the_same(variables):
+            return Done(warm(loads).run(words, folder, variables, timeout))
+        given: dict[str, Any] = {"cwd": folder, "env": variables, "timeout": timeout, "check": False}
+        return Done(subprocess.run([*HUB, *words], capture_output=True, text=True, **given))
+
+    return run
 
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Hub:
     """Runs `hub` with arguments in the test's folder."""
-
-    def run(*arguments: str | Path, timeout: float = 180, **more: str) -> Done:
-        words, variables = [*map(str, arguments)], environment(**more)
-        if warm().reads_the_same(variables):
-            return Done(warm().run(words, tmp_path, variables, timeout))
-        given: dict[str, Any] = {"cwd": tmp_path, "env": variables, "timeout": timeout, "check": False}
-        return Done(subprocess.run([*HUB, *words], capture_output=True, text=True, **given))
-
-    return run
+    return hub_in(tmp_path)
 
 
 @contextmanager

@@ -19,7 +19,8 @@ from tests.cli.batched_hub import (
     records,
     say,
 )
-from tests.cli.conftest import Hub
+from tests.cli.conftest import hub_in
+from tests.cli.warm import OF_OPENAI
 from tests.models.openai_server import OpenAIServer
 
 
@@ -29,9 +30,9 @@ async def server() -> OpenAIServer:
 
 
 @pytest.fixture
-async def hubs(server: OpenAIServer, hub: Hub, tmp_path: Path) -> AsyncGenerator[Hubs]:
+async def hubs(server: OpenAIServer, tmp_path: Path) -> AsyncGenerator[Hubs]:
     async with server.serve() as url:
-        yield Hubs(hub, tmp_path, url)
+        yield Hubs(hub_in(tmp_path, OF_OPENAI), tmp_path, url)
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])

@@ -3,14 +3,12 @@
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from rollouthub.processes import HUB
 from tests.analysis.foreign_runs.sources import SOURCES, chat, inspect, inspect_json, verifiers
-from tests.cli.conftest import Hub, environment
+from tests.cli.conftest import Hub, environment, warm
 
 
 @pytest.fixture(autouse=True)
@@ -106,8 +104,8 @@ def test_lines_of_conversations_are_still_scored_one_by_one(hub: Hub, tmp_path: 
 
 def test_hub_watch_follows_it_to_its_end(tmp_path: Path) -> None:
     path = chat(tmp_path).path
-    words = [*HUB, "watch", str(path), "--text"]
+    words = ["watch", str(path), "--text"]
     variables = environment(XDG_CACHE_HOME=os.environ["XDG_CACHE_HOME"])
-    done = subprocess.run(words, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=180, check=False)
+    done = warm().run(words, tmp_path, variables, 180)
     assert done.returncode == 0, done.stderr
     assert "Read from chat files of OpenAI chat JSONL, not played here" in done.stdout

@@ -1,7 +1,7 @@
 """A `hub` that has loaded its modules and waits: each command runs in a fork of it, a process like any other.
 
-Loading takes most of a second, and a command that refuses a word hardly more. What tests start beside themselves
-(`started`), and what documents show, loads everything as a user's does.
+Loading takes most of a second, and a command that refuses a word hardly more: `LOADED` is what many of them load. What
+tests start beside themselves (`started`), and what the README shows, loads everything as a user's does.
 """
 
 import gc
@@ -19,21 +19,82 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOADED = (
-    "rollouthub.cli.main",
-    "rollouthub.cli.run.action",
+    "rollouthub.analysis.foreign_runs.formats.atif_files",
+    "rollouthub.analysis.foreign_runs.formats.chat_lines",
+    "rollouthub.analysis.foreign_runs.formats.harbor_jobs",
+    "rollouthub.analysis.foreign_runs.formats.inspect_logs",
+    "rollouthub.analysis.foreign_runs.formats.langfuse",
+    "rollouthub.analysis.foreign_runs.formats.nemo_gym_rows",
+    "rollouthub.analysis.foreign_runs.formats.otlp",
+    "rollouthub.analysis.foreign_runs.formats.phoenix",
+    "rollouthub.analysis.foreign_runs.formats.tau2_results",
+    "rollouthub.analysis.foreign_runs.formats.verifiers_results",
+    "rollouthub.analysis.foreign_runs.formats.weave",
+    "rollouthub.analysis.foreign_runs.open_foreign",
+    "rollouthub.authoring.conversation",
+    "rollouthub.authoring.rows.pinned_data",
+    "rollouthub.authoring.users",
     "rollouthub.cli.compare.action",
+    "rollouthub.cli.compare.change_tables",
+    "rollouthub.cli.compare.command",
+    "rollouthub.cli.compare.compare_tables",
+    "rollouthub.cli.completion",
+    "rollouthub.cli.export.command",
+    "rollouthub.cli.export.record_files",
+    "rollouthub.cli.foreign_progress",
+    "rollouthub.cli.main",
+    "rollouthub.cli.report.command",
+    "rollouthub.cli.run.action",
+    "rollouthub.cli.run.command",
+    "rollouthub.cli.run_tables",
+    "rollouthub.cli.score.command",
     "rollouthub.cli.score.rescore_action",
     "rollouthub.cli.serve.env.action",
-    "rollouthub.cli.run_tables",
+    "rollouthub.cli.setting_options",
+    "rollouthub.cli.show.chosen_rollouts",
+    "rollouthub.cli.show.command",
     "rollouthub.cli.show.transcript_view",
+    "rollouthub.gateway.sessions.external_agent",
     "rollouthub.hosting.open_host",
+    "rollouthub.models.direct.lane",
+    "rollouthub.plugins.lookup",
+    "rollouthub.telemetry.trackers.tensorboard",
+    "rollouthub.views.report.gather",
+    "rollouthub.views.report.html_page",
+    "rollouthub.views.report.json_facts",
+    "rollouthub.views.report.markdown",
+    "rollouthub.views.report.write",
+    "rollouthub_agents.null",
     "rollouthub_agents.oracle",
+    "rollouthub_agents.single_turn",
     "rollouthub_agents.tool_loop",
     "rollouthub_servers.arithmetic",
+    "anyio._backends._asyncio",
+    "anyio.streams.tls",
+    "certifi",
+    "httpcore",
+    "rich.columns",
+    "rich.markdown",
+    "rich.panel",
+    "typer._adapters",
+    "typer.rich_utils",
     "uvloop",
 )
-WAIT = "from tests.cli.warm import wait; wait({})"  # with -c, as `HUB`: what lies in the folder can be imported
+HUB = "from rollouthub.cli.main import main; main()"
+OF_OPENAI = (
+    "rollouthub.models.openai.batch_model",
+    "rollouthub.models.openai.lane",
+    "rollouthub.models.openai.openai_package",
+    "openai.resources.batches",
+    "openai.resources.chat",
+    "openai.resources.files",
+    "openai.resources.responses",
+)
+"""What commands load that ask by OpenAI's package; it is half as much again, which each fork of it would pay for."""
+WAIT = "from tests.cli.warm import wait; wait({}, {})"  # with -c, as `HUB`: what lies in the folder can be imported
 MOST_BYTES = 1 << 20
+LOADING_SECONDS = 300.0
+"""Most that loading takes, on a machine where everybody else works, too."""
 
 
 class WarmHub:
@@ -53,11 +114,12 @@ class WarmHub:
         environment: Mapping[str, str],
         timeout_seconds: float,
         stdin: bytes | None = None,
+        program: str = HUB,
     ) -> subprocess.CompletedProcess[str]:
-        """As `subprocess.run` with captured output; `stdin` is what fits into a pipe."""
+        """As `subprocess.run` with captured output; `stdin` is what fits into a pipe, `program` what `-c` would run."""
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _readable(stdin) as given:
-            asked = json.dumps([command, str(folder), dict(environment)]).encode()
-            self._line.settimeout(60)
+            asked = json.dumps([command, str(folder), dict(environment), program]).encode()
+            self._line.settimeout(LOADING_SECONDS)
             socket.send_fds(self._line, [asked], [given, out.fileno(), err.fileno()])
             pid = int(self._line.recv(64))
             self._line.settimeout(timeout_seconds)
@@ -95,20 +157,20 @@ def _readable(stdin: bytes | None) -> Generator[int]:
 
 
 @contextmanager
-def warm_hub() -> Generator[WarmHub]:
-    """A `hub` that is warm as long as this is open."""
+def warm_hub(more: tuple[str, ...] = ()) -> Generator[WarmHub]:
+    """A `hub` that is warm as long as this is open, and has loaded `more`, too."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
     root, number = Path(__file__).parents[2], theirs.fileno()
-    with ours, subprocess.Popen([sys.executable, "-c", WAIT.format(number)], cwd=root, pass_fds=[number]):
+    with ours, subprocess.Popen([sys.executable, "-c", WAIT.format(number, more)], cwd=root, pass_fds=[number]):
         theirs.close()
         yield WarmHub(ours, os.environ)
         ours.close()  # which it takes for the end
 
 
-def wait(number: int) -> None:
-    """Load, and fork for each command that comes over a socket; in the fork, be `hub`."""
-    for module in LOADED:
+def wait(number: int, more: tuple[str, ...]) -> None:
+    """Load, and fork for each command that comes over a socket; in the fork, be `hub`, or what was asked for."""
+    for module in (*LOADED, *more):
         importlib.import_module(module)
     gc.collect()
     gc.freeze()  # else the first collection of each fork copies all that is loaded
@@ -126,7 +188,7 @@ def wait(number: int) -> None:
             line.send(str(pid).encode())
             _, status = os.waitpid(pid, 0)
             line.send(str(os.waitstatus_to_exitcode(status)).encode())
-    arguments, folder, environment = json.loads(asked)
+    arguments, folder, environment, program = json.loads(asked)
     for standard, file in enumerate(files):
         os.dup2(file, standard)
         os.close(file)
@@ -134,6 +196,4 @@ def wait(number: int) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = arguments
-    from rollouthub.cli.main import main
-
-    main()
+    exec(program, {"__name__": "__main__"})

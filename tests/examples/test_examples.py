@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.cli.conftest import warm
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 RUN_HERE = {"async_training.py", "dice.py"}
@@ -18,8 +20,7 @@ RUN_BY_CI = {"quickstart.sh"}
 
 def play(example: str, folder: Path, *options: str) -> dict[str, Any]:
     """Run an environment file; the figures of the run."""
-    command = [Path(sys.executable).parent / "hub", "run", EXAMPLES / example, *options, "--json", "-q"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = warm().run(["run", str(EXAMPLES / example), *options, "--json", "-q"], folder, os.environ, 180)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -1,11 +1,13 @@
 """The trainings' examples and the policy's server, given what they cannot use: one line that says so, and exit 2."""
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import warm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WITHOUT_TORCH = (
@@ -59,8 +61,7 @@ def test_what_an_example_cannot_use_is_said_in_a_line(
     (tmp_path / "full" / "state.json").write_text(json.dumps({"mine": 1}))
     places = {"OUT": tmp_path / "out", "FILE": tmp_path / "file", "FULL": tmp_path / "full"}
     given = [str(places.get(option, option)) for option in options]
-    command = [sys.executable, "-c", WITHOUT_TORCH, script, *given]
-    assert_said(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False), words)
+    assert_said(warm().run([script, *given], tmp_path, os.environ, 60, program=WITHOUT_TORCH), words)
 
 
 SERVES_WITHOUT_TORCH = """
@@ -84,5 +85,5 @@ def test_what_the_policys_server_cannot_use(options: tuple[str, ...], words: str
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{}")
     places = {"EMPTY": tmp_path / "empty", "MODEL": tmp_path / "model"}
-    command = [sys.executable, "-c", SERVES_WITHOUT_TORCH, *(str(places.get(option, option)) for option in options)]
-    assert_said(subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False), words)
+    given = [str(places.get(option, option)) for option in options]
+    assert_said(warm().run(given, tmp_path, os.environ, 60, program=SERVES_WITHOUT_TORCH), words)

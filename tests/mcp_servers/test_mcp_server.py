@@ -16,13 +16,12 @@ from rollouthub.errors import ConfigError
 from rollouthub.hosting.open_host import open_in_process
 from rollouthub.messages import assistant
 from rollouthub.plugins.environments import find_environment
+from tests.cli.conftest import warm
 from tests.mcp_servers.foreign import CANARY, SERVER, TASK, VERIFY, call, hosted, is_alive, make, opened, playing, text
-
-HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 
 
 def run(folder: Path, *arguments: str) -> Any:
-    done = subprocess.run([*HUB, "run", *arguments, "--json", "-q"], cwd=folder, capture_output=True, text=True)
+    done = warm().run(["run", *arguments, "--json", "-q"], folder, os.environ, 180)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
 

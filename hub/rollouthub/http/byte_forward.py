@@ -75,5 +75,5 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while piece := await reader.read(_PIECE):
             writer.write(piece)
             await writer.drain()
-        if writer.can_write_eof():
+        if not writer.is_closing() and writer.can_write_eof():
             writer.write_eof()

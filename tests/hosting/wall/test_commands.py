@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub.hosting.wall.wall import Wall
-from rollouthub.processes import HUB
+from tests.cli.conftest import warm
 from tests.hosting.wall.evil import ROOT
 
 SHOPPING = "examples/shopping@0.1.0"
@@ -29,15 +29,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hub(data: Path, folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run a command, with installations in `data`."""
     homes = {"XDG_DATA_HOME": str(data / "data"), "XDG_CONFIG_HOME": str(data / "config")}
-    return subprocess.run(
-        [*HUB, *words],
-        cwd=folder,
-        env={**os.environ, **homes, **more},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    return warm().run([*words], folder, {**os.environ, **homes, **more}, 180)
 
 
 def run_record(data: Path, folder: Path, *words: str, **more: str) -> tuple[str, list[str], str]:

@@ -2,29 +2,24 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.conftest import warm
 from tests.mcp_servers.containers import TASKS
 
-HUB = Path(sys.executable).parent / "hub"
 NAMES = {"extra_package", "greeting", "hackable", "many_rewards", "plain_user", "two_steps"}
 
 
 def hub(images: str, folder: Path, *arguments: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Run the command line; its summary, and each rollout."""
     environment = os.environ | {"ROLLOUTHUB_IMAGES": images}
-    run = subprocess.run(
-        [HUB, "run", *arguments, "-c", "2", "--json", "-q", "-o", "run"],
-        cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=500,
-    )  # fmt: skip
+    run = warm().run(["run", *arguments, "-c", "2", "--json", "-q", "-o", "run"], folder, environment, 500)
     assert run.returncode == 0, run.stderr
     rows = folder / "rows.jsonl"
-    subprocess.run([HUB, "export", "run", "-o", str(rows)], cwd=folder, check=True, capture_output=True)
+    warm().run(["export", "run", "-o", str(rows)], folder, environment, 60).check_returncode()
     return json.loads(run.stdout), [json.loads(line) for line in rows.read_text().splitlines()]
 
 

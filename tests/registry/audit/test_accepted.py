@@ -1,26 +1,24 @@
 """An accepted set offers the sound tasks alone, wherever it is taken, and is an environment like any other."""
 
 import json
+import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rollouthub_registry.bundle.bundle import build_bundle
+from tests.cli.conftest import warm
 
 from .sets import SOUND, Said, hub_audit, seeded
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "mcp_server"
-HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
 
 
 def hub(folder: Path, *arguments: str | Path) -> Said:
     """Run `hub` in a process and a folder of its own."""
-    words = [*HUB, *map(str, arguments)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    done = warm().run([*map(str, arguments)], folder, os.environ, 300)
     return Said(done.returncode, done.stdout, done.stderr)
 
 

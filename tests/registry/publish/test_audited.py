@@ -7,12 +7,12 @@ import pytest
 from rollouthub_registry.audit.task_finding import ProbeResult, TaskAudit, TaskFinding
 from rollouthub_registry.bundle.attestation import AuditSummary, audit_words
 from rollouthub_registry.check.check_finding import Finding
-from rollouthub_registry.check.check_request import CheckRequest
 from rollouthub_registry.check.defect_class import DEFECTS
 from rollouthub_registry.check.thorough.attack import AttackResult, Vulnerability
 from rollouthub_registry.names import Release
 from rollouthub_registry.publish.audited import Audited
 from rollouthub_registry.publish.console import Silent
+from rollouthub_registry.publish.gate import Passed
 from rollouthub_registry.publish.publication import PublishRequest, publish
 from rollouthub_registry.publish.publish_error import ChecksFailed
 from rollouthub_registry.publish.steps import Steps
@@ -22,7 +22,7 @@ from tests.cli.conftest import (
     Hub,
     hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
 )
-from tests.registry.publish.environments import write_environment
+from tests.registry.publish.environments import QUICK, write_environment
 
 TOLD = "the answer is 4711"
 GUESSED = """\
@@ -68,18 +68,28 @@ def test_what_was_found_is_told_to_the_publisher_and_published_by_class_alone() 
     assert TOLD not in audited.summary().model_dump_json()
 
 
-@pytest.mark.usefixtures("home")
-def test_a_verifier_that_can_be_gamed_is_refused_and_its_class_signed_where_it_is_published_all_the_same(
-    tmp_path: Path, home: dict[str, str]
-) -> None:
+def test_a_problem_is_enough_for_a_refusal_that_names_it() -> None:
+    assert Passed((), "", ()).is_good
+    passed = Passed((), "", (), one_problem())
+    assert not passed.is_good
+    refused = ChecksFailed("lab/words@1.0.0", (), passed.audited.problems if passed.audited else ())
+    assert "problems under attack and audit" in str(refused)
+    assert len(refused.problems) == 2
+
+
+def test_a_verifier_that_can_be_gamed_is_refused(tmp_path: Path, home: dict[str, str]) -> None:
     folder = write_environment(tmp_path / "words", {"verify.py": GUESSED})
-    asked = CheckRequest(limit=1, only=("tasks", "null"))
     with pytest.raises(ChecksFailed, match="problems under attack and audit") as refused:
-        publish(PublishRequest(folder, asked=asked, out=tmp_path / "out"), home, Steps(Silent()))
+        publish(PublishRequest(folder, asked=QUICK, out=tmp_path / "out"), home, Steps(Silent()))
     assert any("constants (floor)" in problem for problem in refused.value.problems)
     assert not (tmp_path / "out").exists()
-    to = (tmp_path / "hub").as_uri()
-    publish(PublishRequest(folder, to, asked, allows_failing_checks=True), home, Steps(Silent()))
+
+
+def test_a_verifier_that_can_be_gamed_has_its_class_signed_where_it_is_published_all_the_same(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
+    folder, to = write_environment(tmp_path / "words", {"verify.py": GUESSED}), (tmp_path / "hub").as_uri()
+    publish(PublishRequest(folder, to, QUICK, allows_failing_checks=True), home, Steps(Silent()))
     raw = Layout(tmp_path / "hub").statement(Release.parse("lab/words@1.0.0")).read_bytes()
     said = open_envelope(parse_envelope(raw)).statement.predicate
     assert said.audit is not None
@@ -88,13 +98,11 @@ def test_a_verifier_that_can_be_gamed_is_refused_and_its_class_signed_where_it_i
     assert by_class(said.audit)["L5"] == "held"
 
 
-@pytest.mark.usefixtures("home")
 def test_info_says_that_a_publication_was_not_audited(
     tmp_path: Path,
     home: dict[str, str],
     hub: Hub,  # noqa: F811
 ) -> None:
     folder, to = write_environment(tmp_path / "words"), (tmp_path / "hub").as_uri()
-    asked = CheckRequest(limit=1, only=("tasks", "null"))
-    publish(PublishRequest(folder, to, asked, is_quick=True), home, Steps(Silent()))
+    publish(PublishRequest(folder, to, QUICK, is_quick=True), home, Steps(Silent()))
     assert "audit      not audited" in hub("info", "lab/words", "--registry", to).out

@@ -1,13 +1,12 @@
 """`hub registry audit`: what was published is audited again, and what is found is signed and shown with it."""
 
 import json
-from collections.abc import Mapping
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from anyio import to_thread
 from typer.testing import CliRunner
 
 from rollouthub.errors import HubError
@@ -29,6 +28,7 @@ from rollouthub_registry.trust.keys import Key, config_folder, load_key
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signed_audits import open_audit, sign_audit
 from rollouthub_registry.trust.trust_error import SignatureRefused
+from tests.registry.publish.conftest import home_in
 from tests.registry.publish.environments import MANIFEST, QUICK, write_environment
 from tests.registry.server.serving import served
 
@@ -50,13 +50,26 @@ print(json.dumps({"reward": float(asked), "passed": asked}))
 """
 
 
-def filled(tmp_path: Path, home: Mapping[str, str]) -> Path:
-    """A registry with a sound environment and one that pays whoever says please."""
-    for name, changes in (("words", {}), ("paid", {"verify.py": PAYS_WHO_ASKS})):
-        manifest = MANIFEST.replace("lab/words", f"lab/{name}")
-        folder = write_environment(tmp_path / name, {**changes, "env.toml": manifest})
-        to = (tmp_path / "hub").as_uri()
-        publish(PublishRequest(folder, to, QUICK, is_quick=True), home, Steps(Silent()))
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory, walled: None) -> Path:
+    """A folder with a registry, `hub`, and its publisher's key: a sound environment, and one that pays whoever says
+    please.
+    """
+    folder = tmp_path_factory.mktemp("published")
+    with home_in(folder) as home:
+        for name, changes in (("words", {}), ("paid", {"verify.py": PAYS_WHO_ASKS})):
+            manifest = MANIFEST.replace("lab/words", f"lab/{name}")
+            environment = write_environment(folder / name, {**changes, "env.toml": manifest})
+            to = (folder / "hub").as_uri()
+            publish(PublishRequest(environment, to, QUICK, is_quick=True), home, Steps(Silent()))
+    return folder
+
+
+@pytest.fixture
+def filled(published: Path, tmp_path: Path, home: dict[str, str]) -> Path:
+    """A registry of the test's own with the two environments."""
+    for name in ("hub", "config"):
+        shutil.copytree(published / name, tmp_path / name)
     return tmp_path / "hub"
 
 
@@ -73,44 +86,45 @@ def _app() -> typer.Typer:
     return app
 
 
-def test_a_new_cheat_is_run_against_everything_and_changes_the_badge(tmp_path: Path, home: dict[str, str]) -> None:
-    folder = filled(tmp_path, home)
+def test_a_new_cheat_is_run_against_everything_and_changes_the_badge(
+    tmp_path: Path, filled: Path, home: dict[str, str]
+) -> None:
     (tmp_path / "cheat.py").write_text(CHEAT)
     only = ("--add-cheat", tmp_path / "cheat.py", "--only", "ask-nicely", "--limit", "1")
-    said = hub_registry("registry", "audit", folder, *only, "--json")
+    said = hub_registry("registry", "audit", filled, *only, "--json")
     assert said.exit_code == 1, said.output
     found = {each["name"]: each for each in json.loads(said.stdout)["packages"]}
     assert {name: each["error"] for name, each in found.items()} == {"lab/words": None, "lab/paid": None}
     assert found["lab/paid"]["audit"]["defective"] == 1
     assert "ask-nicely" in found["lab/paid"]["problems"][0]
     assert found["lab/words"]["problems"] == []
-    with open_registry(folder) as kept:
+    with open_registry(filled) as kept:
         assert kept.get(PAID).facts.audit is not None
         assert kept.get(PAID).facts.audit["broken"] == ["wrong-accepted"]  # pyright: ignore[reportOptionalSubscript]
         assert kept.get(WORDS).facts.audit["sound"]  # pyright: ignore[reportOptionalSubscript]
     for each in (PAID, WORDS):
-        offered = run_async(look_up, folder.as_uri(), VersionRequest.parse(str(each.package)))
+        offered = run_async(look_up, filled.as_uri(), VersionRequest.parse(str(each.package)))
         assert offered.audit is not None
         assert offered.audit.key_id == load_key(config_folder(home) / "keys").id
     shown = as_json(
-        VersionRequest.parse("lab/paid"), [], run_async(look_up, folder.as_uri(), _any("lab/paid")), None, Pins()
+        VersionRequest.parse("lab/paid"), [], run_async(look_up, filled.as_uri(), _any("lab/paid")), None, Pins()
     )
     assert shown["offered"]["chosen"]["registry_audit"]["defective"] == 1
     assert not [*(tmp_path / "temporary").iterdir()]
 
 
-def test_nothing_that_another_key_said_is_signed_again(tmp_path: Path, home: dict[str, str]) -> None:
+def test_nothing_that_another_key_said_is_signed_again(tmp_path: Path, filled: Path) -> None:
     """Who can write the folder plants an audit in which all holds, and another that is none."""
-    folder, stranger = filled(tmp_path, home), Key.generate()
+    stranger = Key.generate()
     (tmp_path / "cheat.py").write_text(CHEAT)
     only = ("--add-cheat", tmp_path / "cheat.py", "--only", "ask-nicely", "--limit", "1", "--package", "lab/words")
-    layout = Layout(folder)
-    with open_registry(folder) as kept:
+    layout = Layout(filled)
+    with open_registry(filled) as kept:
         digest = kept.get(WORDS).facts.digest
     forged = sign_audit(WORDS, digest, summary("2026-05-01T00:00:00Z", L4="held", L9="held"), stranger)
     for planted in (forged, b"{}"):
         layout.audit(WORDS).write_bytes(planted)
-        said = hub_registry("registry", "audit", folder, *only, "--json")
+        said = hub_registry("registry", "audit", filled, *only, "--json")
         (found,) = json.loads(said.stdout)["packages"]
         assert found["error"] is None, found
         tried = {each["defect"] for each in found["audit"]["classes"] if each["state"] != "not_tried"}
@@ -136,18 +150,17 @@ def summary(at: str, **states: str) -> AuditSummary:
     )
 
 
-async def test_pages_api_and_logs_show_the_latest_audit(tmp_path: Path, home: dict[str, str]) -> None:
-    folder = await to_thread.run_sync(filled, tmp_path, home)
-    digest = Layout(folder).bundle(PAID)
+async def test_pages_api_and_logs_show_the_latest_audit(filled: Path) -> None:
+    digest = Layout(filled).bundle(PAID)
     key = Key.generate()
-    async with served(folder) as http:
+    async with served(filled) as http:
         assert (await http.get("/envhub/v1/packages/lab/paid/1.0.0/audit")).status == 404
         assert "audited" not in (await http.get("/packages/lab/paid")).body.decode()
-        with open_registry(folder) as kept:
+        with open_registry(filled) as kept:
             digest = kept.get(PAID).facts.digest
             kept.note_audit(PAID, sign_audit(PAID, digest, summary("2026-05-01T00:00:00Z", L4="held"), key))
         assert "audited 2026-05-01" in (await http.get("/packages/lab/paid")).body.decode()
-        with open_registry(folder) as kept:
+        with open_registry(filled) as kept:
             kept.note_audit(PAID, sign_audit(PAID, digest, summary("2026-06-01T00:00:00Z", L4="broke"), key))
         assert "audit 2026-06-01: L4" in (await http.get("/")).body.decode()
         page = (await http.get("/packages/lab/paid")).body.decode()
@@ -160,47 +173,45 @@ async def test_pages_api_and_logs_show_the_latest_audit(tmp_path: Path, home: di
             (offer,) = await source.offers(PAID.package)
             assert offer.audit is not None
             assert (offer.audit.sound, offer.audit.broken) == (False, ("L4",))
-    async with open_source(folder.as_uri()) as source:
+    async with open_source(filled.as_uri()) as source:
         (offer,) = await source.offers(PAID.package)
         assert offer.audit is not None
         assert offer.audit.broken == ("L4",)
 
 
-async def test_an_audit_of_something_else_or_changed_is_refused(tmp_path: Path, home: dict[str, str]) -> None:
-    folder = await to_thread.run_sync(filled, tmp_path, home)
+async def test_an_audit_of_something_else_or_changed_is_refused(filled: Path) -> None:
     key = Key.generate()
-    with open_registry(folder) as kept:
+    with open_registry(filled) as kept:
         digest = kept.get(PAID).facts.digest
         good = sign_audit(PAID, digest, summary("2026-05-01T00:00:00Z", L4="held"), key)
         for wrong in (
             sign_audit(WORDS, digest, summary("2026-05-01T00:00:00Z"), key),
             sign_audit(PAID, "sha256:" + "0" * 64, summary("2026-05-01T00:00:00Z"), key),
             good.replace(b'"sig":"', b'"sig":"AAAA'),
-            Layout(folder).statement(PAID).read_bytes(),
+            Layout(filled).statement(PAID).read_bytes(),
             b"{}",
         ):
             with pytest.raises(RegistryRequestRefused):
                 kept.note_audit(PAID, wrong)
         with pytest.raises(RegistryRequestRefused, match="not published here"):
             kept.note_audit(Release.parse("lab/other@1.0.0"), good)
-    Layout(folder).audit(PAID).write_bytes(sign_audit(PAID, "sha256:" + "1" * 64, summary("2026-05-01T00:00:00Z"), key))
-    with open_registry(folder) as kept:  # left out, and not shown
+    Layout(filled).audit(PAID).write_bytes(sign_audit(PAID, "sha256:" + "1" * 64, summary("2026-05-01T00:00:00Z"), key))
+    with open_registry(filled) as kept:  # left out, and not shown
         assert kept.get(PAID).facts.audit is None
     with pytest.raises(SignatureRefused):
-        await look_up(folder.as_uri(), _any("lab/paid"))
+        await look_up(filled.as_uri(), _any("lab/paid"))
 
 
-async def test_a_rebuilt_index_and_one_of_a_killed_process_know_the_audit(tmp_path: Path, home: dict[str, str]) -> None:
-    folder = await to_thread.run_sync(filled, tmp_path, home)
-    with open_registry(folder) as kept:
+async def test_a_rebuilt_index_and_one_of_a_killed_process_know_the_audit(filled: Path) -> None:
+    with open_registry(filled) as kept:
         digest = kept.get(PAID).facts.digest
     raw = sign_audit(PAID, digest, summary("2026-05-01T00:00:00Z", floor="broke"), Key.generate())
-    Layout(folder).audit(PAID).write_bytes(raw)
-    with open_registry(folder) as kept:
+    Layout(filled).audit(PAID).write_bytes(raw)
+    with open_registry(filled) as kept:
         facts = kept.get(PAID).facts
         assert facts.audit is not None
         assert facts.audit["broken"] == ["floor"]
-    assert '"broken":["floor"]' in Layout(folder).versions_file(PAID.package).read_text().splitlines()[-1]
+    assert '"broken":["floor"]' in Layout(filled).versions_file(PAID.package).read_text().splitlines()[-1]
 
 
 def test_what_a_part_finds_is_added_to_the_audit_before() -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ import pytest
 import rollouthub
 from rollouthub.errors import ConfigError
 from rollouthub.live.follow import RunFeed
-from rollouthub.processes import HUB
 from rollouthub.store.trainer_steps import TRAINER_STEPS, read_steps
 from rollouthub.telemetry.trackers.trainer_logs import read_trainer_logs
 from rollouthub.trainers.stream import blocking
 from rollouthub.views.terminal.timeline_curve import timeline_chart
+from tests.cli.conftest import warm
 
 from .conftest import settings, supplied
 
@@ -65,10 +64,10 @@ def test_hub_show_says_the_latest_step_in_words_and_as_json(tmp_path: Path) -> N
     with blocking(rollouthub.stream_rollouts(groups=True, **settings(tmp_path))) as supply:
         supply.batch()
         supply.log({"loss": 0.5, "kl": float("inf")}, step=7)
-    command = [*HUB, "show", str(tmp_path / "run")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    command = ["show", str(tmp_path / "run")]
+    said = warm().run(command, tmp_path, os.environ, 60)
     assert "trainer: step 7, loss 0.5, kl –" in said.stdout
-    said = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, timeout=60)
+    said = warm().run([*command, "--json"], tmp_path, os.environ, 60)
     assert json.loads(said.stdout)["trainer"] == {"step": 7, "loss": 0.5, "kl": None}
 
 
@@ -79,8 +78,7 @@ def test_a_report_has_the_loss_as_a_chart_and_the_steps_as_a_table(tmp_path: Pat
             supply.log({"kl": 0.5, "loss": 4.0 - step / 100}, step=step)
     made = {form: tmp_path / f"report.{form}" for form in ("html", "md", "json")}
     for file in made.values():
-        command = [*HUB, "report", str(tmp_path / "run"), "-o", str(file)]
-        subprocess.run(command, capture_output=True, check=True, timeout=60)
+        warm().run(["report", str(tmp_path / "run"), "-o", str(file)], tmp_path, os.environ, 60).check_returncode()
     html = made["html"].read_text()
     assert "Loss by step. 4 at step 0, 1.01 at step 299" in html
     assert "The trainer&#x27;s loss" in html or "The trainer's loss" in html
