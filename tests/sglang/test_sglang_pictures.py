@@ -95,7 +95,7 @@ def test_a_run_records_the_ids_that_the_model_saw_of_its_pictures(
 ) -> None:
     done = hub(
         "run", str(Path(__file__).with_name("showing.py")), "-m", f"sglang/{NAME}", "--base-url", url,
-        "--lane", lane, "--limit", str(EPISODES), "-c", "4", "--max-tokens", "12", "--temperature", "1.5",
+        "--lane", lane, "--limit", str(EPISODES), "-c", "4", "--max-tokens", "12", "--temperature", "0",
         "-o", "run", "--json", timeout=600,
     )  # fmt: skip
     assert done.code == 0, done.err

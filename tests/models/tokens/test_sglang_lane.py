@@ -215,6 +215,18 @@ async def test_a_server_that_encodes_prompts_with_pictures_anew_is_refused() -> 
     assert not caught.value.retryable
 
 
+async def test_a_sampled_token_that_stands_for_a_picture_is_refused_before_the_server_waits_for_its_picture() -> None:
+    (mark,) = ChatMl().encode(MARK, add_special_tokens=False)
+    shape = SglangShape(answers=[[*WORDS[:-1], mark, END]], api_key=KEY)
+    media = {picture(raw).digest: raw for raw in SHADES}
+    async with played(shape, lane="tokens") as model:
+        first = await model.generate(ask(shown(SHADES[0]), session="r1", media=media))
+        with pytest.raises(ModelError, match=rf"sampled the token {mark},.*--lane direct") as caught:
+            await model.generate(ask(shown(SHADES[0]), first.message, user("Go on."), session="r1", media=media))
+    assert not caught.value.retryable
+    assert len(shape.asked) == 1
+
+
 @pytest.mark.parametrize(
     ("sent", "seen", "holds"),
     [

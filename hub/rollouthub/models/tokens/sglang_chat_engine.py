@@ -45,6 +45,8 @@ class SglangChatEngine:
         """`fields` are those with which conversations are rendered, by which the server parses thoughts."""
         self._server, self._fields = server, dict(fields or {})
         self._tools = ToolSchemas()
+        self._mark: int | None = None
+        """The id that stands for a picture, once an answer told it."""
 
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
@@ -94,6 +96,13 @@ class SglangChatEngine:
                 "only pictures beside token ids; take --lane direct",
                 retryable=False,
             )
+        if self._mark is not None and list(prompt_ids).count(self._mark) > len(pictures):
+            # SGLang would take each for a picture. Where none is left for one, it never answers.
+            raise ModelError(
+                f"{self._server.name}: the model has sampled the token {self._mark}, which stands for a picture, and "
+                "SGLang cannot tell it from one; set a logit_bias against it, or take --lane direct",
+                retryable=False,
+            )
         body: dict[str, Any] = {
             "input_ids": prompt_ids,
             "sampling_params": params_of(sampling),
@@ -107,6 +116,7 @@ class SglangChatEngine:
         seen = decoded(self._server, GENERATE, said, _Seen).prompt_token_ids
         if not is_expansion(prompt_ids, seen, len(pictures)):
             raise self._another_prompt("start it without SGLANG_MM_AVOID_RETOKENIZE=0")
+        self._mark = next((after for before, after in zip(prompt_ids, seen, strict=False) if before != after), self._mark)
         return sampled_of(found, self._server.owner, prompt_ids=seen, retries=failures)
 
     def _adapter(self, request: ModelRequest) -> dict[str, Any]:
