@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -18,6 +18,7 @@ from rollouthub.models.config import ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.preflight import preflight
 from rollouthub.models.resolve import open_lane
+from rollouthub.models.tokens import open_sglang_engine
 from rollouthub.models.tokens.sglang_chat_engine import is_expansion
 from rollouthub.values import Int32s
 from tests.engine.picture_world import png
@@ -225,6 +226,23 @@ async def test_a_sampled_token_that_stands_for_a_picture_is_refused_before_the_s
             await model.generate(ask(shown(SHADES[0]), first.message, user("Go on."), session="r1", media=media))
     assert not caught.value.retryable
     assert len(shape.asked) == 1
+
+
+@pytest.mark.parametrize("retokenizes", [False, True])
+async def test_an_engine_sends_each_pictures_mark_once_and_compares_what_the_server_saw(retokenizes: bool) -> None:
+    shape = SglangShape(answers=[WORDS], retokenizes=retokenizes)
+    (mark,) = ChatMl().encode(MARK, add_special_tokens=False)
+    said, media = odd_ids("See what?", 3), dict(zip("ab", SHADES, strict=False))
+    one, other = ([mark] * picture_tokens(raw) for raw in SHADES[:2])
+    prompt = [*said, *one, *said, *other, *said]
+    async with serving(shape.app()) as url, open_sglang_engine(url, mark=mark) as engine:
+        with pytest.raises(ModelError, match="another prompt") if retokenizes else nullcontext():
+            sampled = await engine.sample(prompt, Sampling(), session="r1", media=media)
+            assert sampled.token_ids == WORDS
+        assert shape.asked[0]["input_ids"] == [*said, mark, *said, mark, *said]
+        with pytest.raises(ModelError, match=r"marks 3 pictures.*shows 2") as caught:
+            await engine.sample([*prompt, mark], Sampling(), session="r1", media=media)
+    assert not caught.value.retryable
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,9 @@ class SglangChatEngine:
         seen = decoded(self._server, GENERATE, said, _Seen).prompt_token_ids
         if not is_expansion(prompt_ids, seen, len(pictures)):
             raise self._another_prompt("start it without SGLANG_MM_AVOID_RETOKENIZE=0")
-        self._mark = next((after for before, after in zip(prompt_ids, seen, strict=False) if before != after), self._mark)
+        self._mark = next(
+            (after for before, after in zip(prompt_ids, seen, strict=False) if before != after), self._mark
+        )
         return sampled_of(found, self._server.owner, prompt_ids=seen, retries=failures)
 
     def _adapter(self, request: ModelRequest) -> dict[str, Any]:

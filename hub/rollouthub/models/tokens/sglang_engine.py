@@ -28,7 +28,7 @@ _ASK_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @asynccontextmanager
 async def open_sglang_engine(
-    base_urls: str | Sequence[str], *, api_key: str | None = None, sees: bool = False
+    base_urls: str | Sequence[str], *, api_key: str | None = None, sees: bool = False, mark: int | None = None
 ) -> AsyncGenerator["SglangEngine"]:
     """A token engine over SGLang servers of one model, or over its router; for a `TokenModel`.
 
@@ -36,6 +36,7 @@ async def open_sglang_engine(
             model = TokenModel("hosted_vllm/policy", engine, HfChatFormat(tokenizer))
 
     Of several servers each session has one, whose prefix cache holds it. `sees` says whether the policy takes pictures.
+    Give `mark` where prompts hold all of a picture's tokens (`PromptPictures.mark`); see `SglangEngine`.
 
     Raises:
         ConfigError: a URL is invalid.
@@ -44,15 +45,19 @@ async def open_sglang_engine(
     urls = [f"{normal_base_url(url).removesuffix('/v1')}/generate" for url in given]
     headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
     async with open_pool(headers=headers) as pool:
-        yield SglangEngine(urls, pool, sees=sees)
+        yield SglangEngine(urls, pool, sees=sees, mark=mark)
 
 
 class SglangEngine:
     """A `TokenEngine` over SGLang servers."""
 
-    def __init__(self, urls: Sequence[str], pool: HttpPool, *, sees: bool = False) -> None:
-        """`urls` are the addresses of `/generate`; `sees` says whether the policy takes pictures."""
-        self._urls, self._pool, self._sees = tuple(urls), pool, sees
+    def __init__(self, urls: Sequence[str], pool: HttpPool, *, sees: bool = False, mark: int | None = None) -> None:
+        """`urls` are the addresses of `/generate`; `sees` says whether the policy takes pictures.
+
+        `mark` is the id that prompts repeat for a picture. Each picture's is then sent once, and the server must put in
+        the same ids again: SGLang 0.5.23 never answers a prompt with more marks than pictures.
+        """
+        self._urls, self._pool, self._sees, self._mark = tuple(urls), pool, sees or mark is not None, mark
 
     async def sample(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str, media: Mapping[str, bytes]
@@ -72,19 +77,44 @@ class SglangEngine:
         }
         if media:
             body["image_data"] = [data_url(raw) for raw in media.values()]
+        if media and self._mark is not None:
+            body |= {"input_ids": marked_once(prompt_ids, self._mark, len(media)), "return_prompt_token_ids": True}
         headers = {"Content-Type": "application/json", SESSION_HEADERS["sglang"]: session}
         url = self._urls[int.from_bytes(blake2b(session.encode(), digest_size=8).digest()) % len(self._urls)]
         try:
             answer = await self._pool.exchange("POST", url, msgspec.json.encode(body), headers, seconds=None)
             if answer.status == 200:
                 check_sizes(answer.body)
-                return sampled_of(answer.json(), url)
+                found = answer.json()
+                self._check_prompt(found, prompt_ids, url, shows=bool(media))
+                return sampled_of(found, url)
         except NoAnswer as error:
             raise ModelError(f"no answer from {url}: {error}") from error
         except (ValueError, BadAnswer) as error:
             raise ModelError(f"{url} answered no JSON of tokens: {error}") from error
         again = answer.status in _ASK_AGAIN
         raise ModelError(f"{url} answered {answer.words}", status=answer.status, retryable=again)
+
+    def _check_prompt(self, found: Any, sent: Sequence[int], url: str, *, shows: bool) -> None:
+        if shows and self._mark is not None and found.get("prompt_token_ids") != list(sent):
+            raise ModelError(
+                f"{url} saw another prompt than the ids with pictures that were sent; it needs SGLang 0.5.23 or later, "
+                "without SGLANG_MM_AVOID_RETOKENIZE=0, and the processor that rendered them",
+                retryable=False,
+            )
+
+
+def marked_once(prompt_ids: Sequence[int], mark: int, count: int) -> list[int]:
+    """The ids with one mark for each of `count` pictures.
+
+    Raises:
+        ModelError: the marks are not those of as many pictures, as where the policy sampled one.
+    """
+    ids = list(prompt_ids)
+    kept = [token for place, token in enumerate(ids) if token != mark or not place or ids[place - 1] != mark]
+    if (runs := kept.count(mark)) != count:
+        raise ModelError(f"the prompt marks {runs} pictures by token {mark}, and shows {count}", retryable=False)
+    return kept
 
 
 def params_of(sampling: Sampling) -> dict[str, Any]:
