@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+import anyio
 import pytest
 
 from rollouthub import Message, ModelReply, Sampling
@@ -18,6 +19,7 @@ from rollouthub.messages import Delta, ReplyStream, ToolRequest, assistant, user
 from rollouthub.models.config import Lane, ModelConfig
 from rollouthub.models.credentials import Credentials
 from rollouthub.models.resolve import open_lane
+from rollouthub.models.tokens import open_sglang_engine
 from rollouthub.store import open_run
 from rollouthub.trainers.pictures.shown_pictures import shown_bytes
 from rollouthub.values import Int32s
@@ -80,6 +82,19 @@ async def test_both_lanes_and_a_stream_show_the_model_the_same_pictures(url: str
         red, noise = await answer(tokens, shown(FIRST)), await answer(tokens, shown(NOISE))
     assert red.prompt_token_ids == noise.prompt_token_ids
     assert red.output_logprobs != noise.output_logprobs, "a picture of the same size is another picture"
+
+
+async def test_an_engine_of_ids_that_hold_all_tokens_of_a_picture_shows_the_same(url: str) -> None:
+    async with open_lane(config(url, "tokens"), None, NOBODY) as model:
+        reply = await answer(model, shown(FIRST, SECOND))
+    assert reply.prompt_token_ids is not None
+    assert reply.output_token_ids is not None
+    prompt = reply.prompt_token_ids.tolist()
+    mark = max((len(list(run)), token) for token, run in groupby(prompt))[1]
+    async with open_sglang_engine(url, mark=mark) as engine:
+        with anyio.fail_after(60):
+            sampled = await engine.sample(prompt, GREEDY, session="s", media={"a": FIRST, "b": SECOND})
+    assert sampled.token_ids == reply.output_token_ids.tolist()
 
 
 def longest_runs(ids: Sequence[int], count: int) -> list[int]:
