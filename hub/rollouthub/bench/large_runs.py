@@ -54,7 +54,9 @@ def multiply(directory: Path, count: int) -> None:
         connection.execute(
             f"{_NUMBERS}INSERT INTO turns SELECT ((i + 1) << 20) | (turns.id & 1048575), body, prefix_turn, "
             "prefix_length, prompt_token_ids, output_token_ids, output_logprobs, output_mask, policy_versions "
-            "FROM numbers JOIN turns ON turns.id >> 20 = 1 + i % :known",
+            # A range of ids is found by the index; shifted ids would be read all, for each of the copies.
+            "FROM numbers CROSS JOIN turns "
+            "WHERE turns.id >= ((1 + i % :known) << 20) AND turns.id < ((2 + i % :known) << 20)",
             named,
         )
         connection.execute("INSERT OR REPLACE INTO meta VALUES ('planned', ?)", (str(count),))
