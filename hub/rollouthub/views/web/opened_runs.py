@@ -22,6 +22,8 @@ from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.pass_at_k import GroupSummary
 from rollouthub.store import RunInfo
 from rollouthub.views.report.redacted_text import Plainness
+from rollouthub.views.report.report_facts import Bar
+from rollouthub.views.report.report_figures import distribution
 from rollouthub.views.web.row_query import RowLists
 
 MOST_OPEN, MOST_ROWS = 8, 300_000
@@ -46,6 +48,8 @@ class OpenedRun:
     readers: int = 0
     """Number of requests that use it now."""
     summary: TaskSummary = field(default_factory=lambda: TaskSummary(MOST_LIVE, MOST_ENDED))
+    _rewards: tuple[Bar, ...] = ()
+    _counted: tuple[object, ...] = ()
     _refreshed: float = -1e9
     _asked: float = -1e9
 
@@ -76,6 +80,14 @@ class OpenedRun:
             if columns.effective[place] if attempt is None else columns.wholes["attempt"][place] == attempt:
                 return place
         return None
+
+    def rewards(self) -> tuple[Bar, ...]:
+        """The distribution of rewards, counted again only where there is something new; only inside `read`."""
+        if self._counted != (state := self.state):
+            every = self.feed.columns.effective_part("reward", 0, len(self.feed.columns))
+            self._rewards = distribution(reward for reward in every if reward == reward)  # an absent one is NaN
+            self._counted = state
+        return self._rewards
 
     async def refresh(self) -> None:
         """Read what is new, unless it was read a moment ago.

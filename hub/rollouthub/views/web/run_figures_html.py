@@ -1,6 +1,6 @@
 """The figures and charts of a run that is followed, live or ended."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rollouthub.live.follow import RunFeed, RunProgress
 from rollouthub.live.follow.run_figures import figures_of
@@ -11,8 +11,7 @@ from rollouthub.statistics.amounts import clock, count, dollars, elapsed, number
 from rollouthub.statistics.pass_at_k import AtK, GroupSummary, is_headline
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report import phrases
-from rollouthub.views.report.report_facts import Figure
-from rollouthub.views.report.report_figures import distribution
+from rollouthub.views.report.report_facts import Bar, Figure
 from rollouthub.views.report.svg_charts import Curve, CurvePoint, curves, histogram, shares, steps_chart
 from rollouthub.views.terminal.outcome_styles import ENDINGS
 
@@ -97,9 +96,11 @@ def endings(feed: RunFeed) -> Markup:
     return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"), _counts(feed))
 
 
-def charts(feed: RunFeed, summary: GroupSummary | None) -> Markup:
-    """Endings, rewards, pass@k, and the mean over time."""
-    cards = [("How rollouts ended", endings(feed)), ("Rewards", _rewards(feed))]
+def charts(feed: RunFeed, summary: GroupSummary | None, rewards: Sequence[Bar]) -> Markup:
+    """Endings, the distribution of rewards, pass@k, and the mean over time."""
+    cards = [("How rollouts ended", endings(feed))]
+    if rewards:
+        cards.append(("Rewards", histogram("Rewards of scored rollouts", rewards)))
     if summary is not None and summary.scored and len(summary.at_k) > 1:
         cards.append(("With k samples of a task", _at_k(summary.at_k)))
     cards.append(("Mean reward so far", _over_time(feed.timeline.points)))
@@ -111,12 +112,6 @@ def charts(feed: RunFeed, summary: GroupSummary | None) -> Markup:
         role="group",
         aria_label="Charts",
     )
-
-
-def _rewards(feed: RunFeed) -> Markup | None:
-    rewards = feed.columns.effective_part("reward", 0, len(feed.columns))
-    bars = distribution(reward for reward in rewards if reward == reward)  # an absent one is NaN
-    return histogram("Rewards of scored rollouts", bars) if bars else None
 
 
 def _at_k(at_k: tuple[AtK, ...]) -> Markup:

@@ -68,7 +68,7 @@ def live_parts(opened: OpenedRun, links: Links) -> list[Markup]:
     return [
         tag("div", tiles(feed, summary), id="figures"),
         tag("div", flight(opened, links), id="flight"),
-        tag("div", charts(feed, summary), id="charts"),
+        tag("div", charts(feed, summary, opened.rewards()), id="charts"),
     ]
 
 
