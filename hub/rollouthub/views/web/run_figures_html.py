@@ -98,7 +98,7 @@ def endings(feed: RunFeed) -> Markup:
 
 def charts(feed: RunFeed, summary: GroupSummary | None, rewards: Sequence[Bar]) -> Markup:
     """Endings, the distribution of rewards, pass@k, and the mean over time."""
-    cards = [("How rollouts ended", endings(feed))]
+    cards: list[tuple[str, Markup | None]] = [("How rollouts ended", endings(feed))]
     if rewards:
         cards.append(("Rewards", histogram("Rewards of scored rollouts", rewards)))
     if summary is not None and summary.scored and len(summary.at_k) > 1:
