@@ -10,13 +10,13 @@ from textual.worker import Worker
 
 from rollouthub.errors import HubError
 from rollouthub.live.follow import RolloutList
-from rollouthub.live.follow.reward_components import ComponentsReader
+from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
-from rollouthub_tui.widgets.rollouts.rollout_table import RolloutTable
+from rollouthub_tui.widgets.rollouts.rollout_table import NO_TEXTS, RolloutTable
 from rollouthub_tui.widgets.rollouts.search_hits import Hits
 from rollouthub_tui.widgets.rollouts.status_line import Standing
 from rollouthub_tui.widgets.virtual_table import Listing
@@ -27,6 +27,8 @@ _ASK_AGAIN_SECONDS = 2.0
 """Seconds between searches of newly added transcripts."""
 _ROOM_FOR_PARTS = 110
 """Width in cells from which the components of rewards are read."""
+_MOST_TEXTS = 4096
+"""Most rollouts whose texts are kept: of those seen earlier they are read again."""
 _PARTS_SECONDS = 0.5
 """Seconds between such readings while the run plays."""
 
@@ -42,7 +44,7 @@ class ListedRollouts(Widget):
         self._standing, self._entry = Standing(), Entry()
         self._run: WatchedRun | None = None
         self._generation = -1
-        self._reader: ComponentsReader | None = None
+        self._reader: RowReader | None = None
         self._is_reading = False
         self._parts_at = -_PARTS_SECONDS
         self._searching: Worker[None] | None = None
@@ -105,7 +107,7 @@ class ListedRollouts(Widget):
         if not is_same:
             if self._reader is not None:
                 self._reader.close()
-            self._reader = ComponentsReader(run.directory)
+            self._reader = RowReader(run.directory)
         if self.rollout_query.pattern is not None:
             self._search(self.rollout_query.pattern)
         self.table.begin(run.feed)
@@ -227,26 +229,31 @@ class ListedRollouts(Widget):
             self._look_through(hits)
 
     def _read_parts(self) -> None:
-        """Read the reward components of visible rows in a thread, if there is room to show them."""
-        if self._is_reading or self._reader is None or self.table.size.width < _ROOM_FOR_PARTS:
+        """Read texts and reward components of visible rows in a thread, where there is room to show them."""
+        if self._is_reading or self._reader is None:
             return
         now = time.monotonic()
         if self._run is not None and self._run.feed.info.status == "running" and now < self._parts_at + _PARTS_SECONDS:
             return
-        places = self.table.unread()
-        if places:
+        places = self.table.unread() if self.table.size.width >= _ROOM_FOR_PARTS else []
+        texts = self.table.unread_texts()
+        if places or texts:
             self._is_reading, self._parts_at = True, now
-            self.run_worker(partial(self._read, self._reader, places, self._generation), group="parts")
+            self.run_worker(partial(self._read, self._reader, places, texts, self._generation), group="parts")
 
-    async def _read(self, reader: ComponentsReader, places: list[int], generation: int) -> None:
+    async def _read(self, reader: RowReader, places: list[int], texts: list[int], generation: int) -> None:
         assert self._run is not None
-        ids = self._run.feed.columns.ids
-        by_id = {ids[place]: place for place in places}
+        ids, table = self._run.feed.columns.ids, self.table
+        by_id, texts_by_id = {ids[place]: place for place in places}, {ids[place]: place for place in texts}
         try:
-            found = await anyio.to_thread.run_sync(reader.read, tuple(by_id))
+            found = await anyio.to_thread.run_sync(reader.components, tuple(by_id)) if by_id else {}
+            read = await anyio.to_thread.run_sync(reader.previews, tuple(texts_by_id)) if texts_by_id else {}
         except (HubError, OSError):
-            found = {}  # the screen says what is wrong with the run; this is not asked again
+            found, read = {}, {}  # the screen says what is wrong with the run; this is not asked again
         finally:
             self._is_reading = False
         if generation == self._generation:
-            self.table.parts.update({place: found.get(row_id, {}) for row_id, place in by_id.items()})
+            if len(table.previews) > _MOST_TEXTS:
+                table.previews.clear()
+            table.parts.update({place: found.get(row_id, {}) for row_id, place in by_id.items()})
+            table.previews.update({place: read.get(row_id, NO_TEXTS) for row_id, place in texts_by_id.items()})

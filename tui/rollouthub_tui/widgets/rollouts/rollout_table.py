@@ -1,12 +1,14 @@
 """The table of a run's rollouts: those in flight first, then those with a record."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from rich.cells import cell_len
 
 from rollouthub.live.follow import RolloutList, RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
-from rollouthub.live.follow.reward_components import Components
+from rollouthub.live.follow.row_previews import RowPreview
+from rollouthub.live.follow.row_reader import Components
 from rollouthub.live.follow.transcript_search import Match
 from rollouthub.live.steering.action_target import Target
 from rollouthub.store import LiveState
@@ -28,6 +30,9 @@ from rollouthub_tui.widgets.rollouts.row_words import (
 
 _NAMES = ("task", "environment")
 """Columns whose texts are shortened in the middle."""
+_LOOKED_AT = 16
+"""Number of rollouts by which it is known which texts a run has."""
+NO_TEXTS = RowPreview()
 _LOOKED_BACK = 4096
 """Number of latest records searched for an attempt that was in flight a moment ago."""
 
@@ -41,6 +46,8 @@ class RolloutTable(LiveTable):
         self.found: RolloutList | None = None
         self.parts: dict[int, Components] = {}
         """Reward components by index of the rollout, as far as they were read."""
+        self.previews: dict[int, RowPreview] = {}
+        """Texts by index of the rollout, as far as they were read."""
         self.matches: Mapping[int, Match] = {}
         """A match of the search by index of the rollout."""
         self.hint = ""
@@ -55,7 +62,7 @@ class RolloutTable(LiveTable):
     def begin(self, feed: RunFeed) -> None:
         """Show a run from the beginning, also one whose rows have all been replaced."""
         self._feed, self._generation = feed, feed.columns.generation
-        self.parts = {}
+        self.parts, self.previews = {}, {}
         self._words = 0
         self._shape = Shape()
         self.restart()
@@ -85,7 +92,7 @@ class RolloutTable(LiveTable):
         widest = max([13, *(cell_len(cell.text) for cell in endings)])
         named = set(words["environment"].vocabulary) | {state.environment for state in feed.live[:8]}
         return Shape(
-            state=widest if self._plays or not feed.live else max(widest, 16),
+            state=max(widest, 16) if feed.live else widest,
             task=task,
             environments=before.environments or len(named) > 1,
             samples=len(words["group_id"].vocabulary) < len(columns) or not columns,
@@ -97,9 +104,20 @@ class RolloutTable(LiveTable):
             notes=feed.notes.version > 0,
             faults=bool(words["fault"].vocabulary),
             costs=any(cost == cost for cost in columns.numbers["cost"][:8]),
+            **self._texts(),
             sort=query.sort,
             descending=query.descending,
         )
+
+    def _texts(self) -> dict[str, bool]:
+        """Which texts there are: all, until enough rollouts were read that have none."""
+        read, before = list(islice(self.previews.values(), _LOOKED_AT)), self._shape
+        is_early = len(read) < _LOOKED_AT // 2
+        return {
+            "prompts": is_early or (before.prompts and any(each.prompt for each in read)),
+            "answers": is_early or (before.answers and any(each.answer for each in read)),
+            "feedbacks": is_early or (before.feedbacks and any(each.feedback for each in read)),
+        }
 
     @property
     def count(self) -> int:
@@ -171,7 +189,8 @@ class RolloutTable(LiveTable):
             return (state, moved(state, self._now), self._plays)
         columns = self._columns
         notes = columns.notes_at(place) if self._shape.notes else None
-        return (place, columns.effective[place], place in self.parts, place in self.matches, notes)
+        is_read = (place in self.parts, place in self.previews)
+        return (place, columns.effective[place], is_read, place in self.matches, notes)
 
     def fit(self, width: int) -> Sequence[Column]:
         """The columns that fit, given the run and the list."""
@@ -196,19 +215,32 @@ class RolloutTable(LiveTable):
         if name == "match":
             found = self.matches.get(place)
             return Cell(f"{found.turn}: {name_of(found.excerpt)}") if found else EMPTY
+        if name in fields.ELASTIC:
+            return Cell(getattr(self.previews.get(place, NO_TEXTS), name) or "")
         if name == "why":
             return Cell(", ".join(self._feed.review.reasons(place)) if self._feed else "")
         return done_cell(self._columns, place, name)
 
+    def _visible(self) -> Iterator[int]:
+        """Indices of the visible rollouts that have a record."""
+        if self._feed is not None:
+            places = (self.place(row) for row in self.visible_rows())
+            yield from (place for place in places if place is not None)
+
     def unread(self) -> list[int]:
         """Indices of visible rollouts whose reward components have not been read yet."""
-        if self._feed is None:
-            return []
-        rewards, parts = self._columns.numbers["reward"], self.parts
-        places = [self.place(row) for row in self.visible_rows()]
+        parts = self.parts
         return [
-            place for place in places if place is not None and place not in parts and rewards[place] == rewards[place]
+            place
+            for place in self._visible()
+            if place not in parts and (reward := self._columns.numbers["reward"][place]) == reward
         ]
+
+    def unread_texts(self) -> list[int]:
+        """Indices of visible rollouts whose texts are shown, and have not been read yet."""
+        if not any(column.name in fields.ELASTIC for column in self.shown_columns):
+            return []
+        return [place for place in self._visible() if place not in self.previews]
 
     def next_live(self) -> LiveState | None:
         """The next attempt in flight after the cursor, wrapping around; None if there is none."""

@@ -8,7 +8,7 @@ import pytest
 
 from rollouthub import Outcome, Score
 from rollouthub.errors import RunDirectoryError
-from rollouthub.live.follow.reward_components import ComponentsReader
+from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.score import Component
 from tests.store.records import record, write
 
@@ -21,11 +21,11 @@ async def test_the_components_of_some_rows_are_read(tmp_path: Path) -> None:
         record("c-0", 0, Outcome.MODEL_FAILED, turns=()),
     ]
     await write(tmp_path / "run", made)
-    reader = ComponentsReader(tmp_path / "run")
-    assert reader.read([1, 2, 3, 99]) == {1: {"tests": 1.0, "style": 0.25}, 2: {}, 3: {}}
-    assert reader.read([]) == {}
+    reader = RowReader(tmp_path / "run")
+    assert reader.components([1, 2, 3, 99]) == {1: {"tests": 1.0, "style": 0.25}, 2: {}, 3: {}}
+    assert reader.components([]) == {}
     reader.close()
-    assert reader.read([1]) == {}
+    assert reader.components([1]) == {}
 
 
 @pytest.mark.parametrize("parts", ["[1, 2]", '{"a": {"value": "w"}}', '{"a": {}}', '{"a": {"value": 1e999}}', "7"])
@@ -35,11 +35,11 @@ async def test_what_are_no_components_are_left_out(parts: str, tmp_path: Path) -
         connection.execute(
             "UPDATE rollouts SET body = json_object('score', json_object('components', json(?)))", (parts,)
         )
-    reader = ComponentsReader(tmp_path / "run")
-    assert reader.read([1]) == {1: {}}
+    reader = RowReader(tmp_path / "run")
+    assert reader.components([1]) == {1: {}}
     reader.close()
 
 
 def test_where_there_is_no_run_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError):
-        ComponentsReader(tmp_path / "none").read([1])
+        RowReader(tmp_path / "none").components([1])
