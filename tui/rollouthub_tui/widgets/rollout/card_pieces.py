@@ -116,11 +116,10 @@ def result_pieces(name: str, card: ToolCard) -> Iterator[Piece]:
 def judge_pieces(name: str, card: JudgeCard) -> Iterator[Piece]:
     """What a judge, or another model of the environment, said; what it was asked comes first, folded."""
     facts = [card.model, card.seconds and seconds(card.seconds), card.cost and dollars(card.cost)]
-    head: Text | None = Text(card.who, style=f"bold {_JUDGE}").append(
-        "".join(f" · {fact}" for fact in facts if fact), "dim"
+    said = "".join(f" · {fact}" for fact in facts if fact)
+    head: Text | None = Text.assemble(
+        (card.who, f"bold {_JUDGE}"), (said, "dim"), (" · failed" if card.error else "", "bold red")
     )
-    if card.error and head is not None:
-        head.append(" · failed", "bold red")
     if card.asked:
         yield Piece(f"{name} who", head=head, rule=_JUDGE)
         head = Text("it said", style="dim")
