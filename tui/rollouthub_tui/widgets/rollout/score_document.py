@@ -8,7 +8,7 @@ from rich.text import Text
 from rollouthub.rollout import Rollout
 from rollouthub.score import Score, SpanReward
 from rollouthub.statistics.amounts import count, number, turn_number
-from rollouthub.views.cards.card import ComponentFigures, JudgeCard
+from rollouthub.views.cards.card import ComponentFigures
 from rollouthub.views.cards.rollout_cards import RolloutCards
 from rollouthub.views.terminal.span_words import span_words
 from rollouthub_tui.widgets.rollout.card_pieces import MESSAGE_ROWS, SHOWN, block_piece, fault_pieces, judge_pieces
@@ -16,8 +16,6 @@ from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.outcome_facts import Fact, Mates, mates_facts, outcome_facts, training_facts
 
-_MANY_JUDGES = 5
-"""From so many on, what judges said is closed at first."""
 _BAR = 24
 
 
@@ -44,23 +42,10 @@ def verdict(rollout: Rollout, mates: Mates | None) -> list[Section]:
     if card.answer is not None:
         answer = block_piece("answer", card.answer, None, indent=2, rows=MESSAGE_ROWS)
         sections.append(Section("answer", _heading("Submitted answer"), lambda: [answer]))
-    sections += [
-        _judge(place, judge, is_open=len(card.judges) < _MANY_JUDGES) for place, judge in enumerate(card.judges)
-    ]
+    if card.judges:
+        said = [piece for at, judge in enumerate(card.judges) for piece in judge_pieces(f"judge {at}", judge)]
+        sections.append(Section("judges", _heading("Said by judges and other models"), lambda: said))
     return sections
-
-
-def _judge(place: int, judge: JudgeCard, *, is_open: bool) -> Section:
-    """What a judge said, or another model of the environment whose words the conversation does not hold."""
-    title = partial(_judge_title, judge)
-    return Section(("judge", place), title, lambda: list(judge_pieces("judge", judge)), is_open, bool(judge.error))
-
-
-def _judge_title(judge: JudgeCard, width: int, is_open: bool) -> Text:
-    told = Text(f"Said by {judge.who}", "bold").append(f" · {judge.model}" if judge.model else "", "not bold")
-    told.append(" · failed" if judge.error else "", "bold red")
-    told.truncate(width, overflow="ellipsis")
-    return told
 
 
 def _heading(text: str) -> "partial[Text]":
