@@ -19,10 +19,8 @@ class Settings(BaseModel):
 
     theme: str = "rollouthub-dark"
     """Name of a theme, Textual's or the app's own."""
-    sort: str = "seq"
-    """Column by which rollouts are sorted."""
-    is_descending: bool = True
-    """Whether rollouts are sorted in descending order."""
+    preview: bool = True
+    """Whether the rollout at the cursor is shown beside the list, where there is room."""
     is_folded: bool = True
     """Whether long tool results are folded at first."""
     wraps: bool = True

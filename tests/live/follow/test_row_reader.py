@@ -10,7 +10,7 @@ from rollouthub import Outcome, Score
 from rollouthub.errors import RunDirectoryError
 from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.score import Component
-from tests.store.records import record, write
+from tests.store.records import conversation, record, write
 
 
 async def test_the_components_of_some_rows_are_read(tmp_path: Path) -> None:
@@ -43,3 +43,19 @@ async def test_what_are_no_components_are_left_out(parts: str, tmp_path: Path) -
 def test_where_there_is_no_run_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(RunDirectoryError):
         RowReader(tmp_path / "none").components([1])
+
+
+async def test_the_end_of_a_long_rollout_is_read_without_the_rest_of_it(tmp_path: Path) -> None:
+    await write(tmp_path / "run", [record("a-0", turns=conversation(9)), record("b-0", turns=conversation(2))])
+    reader = RowReader(tmp_path / "run")
+    found = reader.ending(1, 3)
+    assert found is not None and [turn.index for turn in found.turns] == [6, 7, 8]
+    assert found.reward == 1.0 and found.turns[0].output_token_ids is None
+    short = reader.ending(2, 3)
+    assert short is not None and short.rollout_id == "b-0" and len(short.turns) == 2
+    assert reader.ending(99, 3) is None
+    with closing(sqlite3.connect(tmp_path / "run" / "run.db")) as connection, connection:
+        connection.execute("UPDATE rollouts SET body = '{' WHERE id = 1")
+    with pytest.raises(RunDirectoryError, match="damaged"):
+        reader.ending(1, 3)
+    reader.close()

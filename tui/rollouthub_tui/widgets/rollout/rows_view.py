@@ -27,6 +27,7 @@ class RowsView(ScrollView, can_focus=True):
         Binding("ctrl+d,pagedown", "page(1)", "A page down", show=False),
         Binding("ctrl+u,pageup", "page(-1)", "A page up", show=False),
     ]
+    HAS_CURSOR: ClassVar[bool] = True
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--match"}
     DEFAULT_CSS = """
     RowsView { height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1;
@@ -101,7 +102,7 @@ class RowsView(ScrollView, can_focus=True):
         return strip
 
     def _strip(self, row: int, width: int, base: Style) -> Strip:
-        is_cursor = row == self.cursor
+        is_cursor = self.HAS_CURSOR and row == self.cursor
         text = Text.assemble(("▌" if is_cursor else " ", "blue"), self.row_text(row), end="", no_wrap=True)
         app = app_of(self)
         segments = text.render(app.console)

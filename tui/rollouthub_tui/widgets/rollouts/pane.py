@@ -19,6 +19,7 @@ from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.pair_choice import other_sample
+from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH
 from rollouthub_tui.widgets.rollouts.rollout_list import ListedRollouts
 from rollouthub_tui.widgets.virtual_table import Listing
 
@@ -37,6 +38,8 @@ class RolloutsPane(ListedRollouts):
 
     DEFAULT_CSS = """
     RolloutsPane { height: 1fr; layout: vertical; }
+    RolloutsPane Horizontal { height: 1fr; }
+    RolloutsPane RolloutTable { width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "ask('search')", "Search", tooltip="Letters of a task, id or fault, in order"),
@@ -54,6 +57,9 @@ class RolloutsPane(ListedRollouts):
         Binding("w", "worst", "Worst reward", show=False),
         Binding("t", "by_task", "Tasks, at this rollout's", show=False),
         Binding("d", "pair", "Diff with another sample of its task", show=False),
+        Binding("P", "preview", "Preview of the rollout beside the list, or not", show=False),
+        Binding("J", "scroll_preview(1)", "Scroll the preview down", show=False),
+        Binding("K", "scroll_preview(-1)", "Scroll the preview up", show=False),
         Binding("escape", "take_back", "Take back the latest filter or search", show=False),
     ]
 
@@ -71,10 +77,9 @@ class RolloutsPane(ListedRollouts):
         self._reviewing: Worker[None] | None = None
 
     def on_mount(self) -> None:
-        """Restore the stored sort order."""
-        settings = navigator(self).settings
-        if settings.sort in ALL_KINDS:
-            self.rollout_query.sort, self.rollout_query.descending = settings.sort, settings.is_descending
+        """Restore whether there is a preview."""
+        self.wants_preview = navigator(self).settings.preview
+        self.fit_preview()
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
         """Open the selected rollout."""
@@ -107,9 +112,19 @@ class RolloutsPane(ListedRollouts):
 
     def _sort(self, by: str, descending: bool) -> None:
         self.rollout_query.sort, self.rollout_query.descending = by, descending
-        settings = navigator(self).settings
-        settings.sort, settings.is_descending = by, descending
         self._list()
+
+    def action_preview(self) -> None:
+        """Show the rollout at the cursor beside the list; or not any more."""
+        settings = navigator(self).settings
+        settings.preview = self.wants_preview = not self.wants_preview
+        self.fit_preview()
+        if self.wants_preview and not self.preview.display:
+            self._tell(f"there is room for a preview from {LEAST_WIDTH} columns on; here are {self.size.width}")
+
+    def action_scroll_preview(self, by: int) -> None:
+        """Scroll the preview."""
+        self.preview.turn_page(by)
 
     def action_errors(self) -> None:
         """Show only rollouts that did not end scored; or all again."""

@@ -5,6 +5,8 @@ from functools import partial
 
 import anyio.to_thread
 from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.events import Resize
 from textual.widget import Widget
 from textual.worker import Worker
 
@@ -15,6 +17,7 @@ from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
+from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH, Preview
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
 from rollouthub_tui.widgets.rollouts.rollout_table import NO_TEXTS, RolloutTable
 from rollouthub_tui.widgets.rollouts.search_hits import Hits
@@ -40,7 +43,9 @@ class ListedRollouts(Widget):
         super().__init__(id=id)
         self.rollout_query = RolloutQuery()
         self.hits: Hits | None = None
-        self.table = RolloutTable()
+        self.table, self.preview = RolloutTable(), Preview()
+        self.wants_preview = True
+        """Whether the rollout at the cursor is shown beside the list, where there is room."""
         self._standing, self._entry = Standing(), Entry()
         self._run: WatchedRun | None = None
         self._generation = -1
@@ -55,7 +60,9 @@ class ListedRollouts(Widget):
     def compose(self) -> ComposeResult:
         """A line that describes the list, the table, and an input line."""
         yield self._standing
-        yield self.table
+        with Horizontal():
+            yield self.table
+            yield self.preview
         yield self._entry
 
     @property
@@ -135,6 +142,33 @@ class ListedRollouts(Widget):
         table.hint = self._hint(run)
         table.take(table.found, self.rollout_query, run.clock(), self._lone_task())
         self._say()
+        self._show_preview()
+
+    def on_resize(self, event: Resize) -> None:
+        """Show or hide the preview."""
+        self.fit_preview()
+
+    def fit_preview(self) -> None:
+        """Show the preview if it is wanted and there is room."""
+        is_shown = self.wants_preview and self.size.width >= LEAST_WIDTH
+        if self.preview.display != is_shown:
+            self.preview.display = is_shown
+        self._show_preview()
+
+    def _show_preview(self) -> None:
+        """Show the rollout at the cursor beside the list."""
+        run, table = self._run, self.table
+        if not self.preview.display or run is None or self._reader is None:
+            return
+        target = table.target()
+        if target is None:
+            if self.preview.shown is not None:
+                self.preview.clear()
+        elif target.place is None:
+            self.preview.show_flight(table.flights.states[table.cursor])
+        else:
+            columns = run.feed.columns
+            self.preview.show_record(self._reader, columns.ids[target.place], columns.wholes["turns"][target.place])
 
     def _lone_task(self) -> tuple[str, str] | None:
         """The environment and task id if the list is limited to one task's group."""
@@ -186,6 +220,7 @@ class ListedRollouts(Widget):
         """Show the position of the cursor."""
         event.stop()
         self._tell("")
+        self._show_preview()
 
     # What is read beside the screen.
 
