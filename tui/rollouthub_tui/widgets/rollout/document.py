@@ -91,6 +91,8 @@ class Section:
     is_open: bool = True
     """Whether the section is open at first."""
     has_error: bool = False
+    folds: bool = True
+    """Whether a mark says that it can be opened and closed."""
 
     @cached_property
     def pieces(self) -> Sequence[Piece]:

@@ -49,7 +49,8 @@ def draw(section: Section, row: Row, width: int, is_open: bool, is_piece_open: C
     """Draw one row."""
     kind, place, start, end = row
     if kind == ROW_TITLE:
-        return Text.assemble(("▾ " if is_open else "▸ ", "bold"), section.title(width - 2, is_open))
+        mark = "" if not section.folds else "▾ " if is_open else "▸ "
+        return Text.assemble((mark, "bold"), section.title(width - len(mark), is_open))
     if kind == ROW_GAP:
         return Text("")
     piece = section.pieces[place]

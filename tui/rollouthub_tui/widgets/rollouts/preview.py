@@ -121,4 +121,4 @@ def _too_large() -> list[Section]:
 
 
 def _line(key: str, words: str) -> Section:
-    return Section(key, lambda width, is_open: Text(words, style="dim"), tuple, False)
+    return Section(key, lambda width, is_open: Text(words, style="dim"), tuple, is_open=False, folds=False)
