@@ -1,8 +1,8 @@
-"""The screen of a run, with its progress and results in four panes."""
+"""The screen of a run, with its progress and results in five panes."""
 
 import sqlite3
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from rollouthub.errors import HubError, said
+from rollouthub.live.follow.filter import quoted_text
 from rollouthub.live.follow.run_figures import figures_in
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
@@ -17,6 +18,8 @@ from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
 from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.screens.steering_screen import SteeringScreen
+from rollouthub_tui.widgets.breakdown.breakdown_pane import BreakdownPane
+from rollouthub_tui.widgets.breakdown.breakdown_table import TITLES
 from rollouthub_tui.widgets.machines import MachinesPane
 from rollouthub_tui.widgets.overview.pane import OverviewPane
 from rollouthub_tui.widgets.overview.panels import FiguresPanel
@@ -25,17 +28,17 @@ from rollouthub_tui.widgets.overview.tab_line import TabLine
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from rollouthub_tui.widgets.rollouts.tasks_table import TasksPane
 
-PaneName = Literal["overview", "rollouts", "tasks", "machines"]
-PANES: tuple[PaneName, ...] = ("overview", "rollouts", "tasks", "machines")
+PaneName = Literal["overview", "rollouts", "tasks", "machines", "breakdown"]
+PANES: tuple[PaneName, ...] = get_args(PaneName)
 _TICK_SECONDS, _LOOK_SECONDS = 0.25, 2.0
 _ENDED_TICKS = 4
 """For an ended run, only one tick in this many checks for changes: the run may be resumed."""
 _LONGEST_PROBLEM = 1000
 _FIGURES = ("counts", "timeline", "histogram", "environments", "stages", "groups")
 """The feed's sets of figures for the panes, in the order in which they are computed."""
-_NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts"}
+_NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts", "breakdown": "groups"}
 """The sets of figures a pane needs before it is shown; the overview shows those that exist."""
-_GOING = ("1", "2", "3", "4", "tab", "shift+tab")
+_GOING = ("1", "2", "3", "4", "5", "tab", "shift+tab")
 
 
 class RunScreen(SteeringScreen):
@@ -56,6 +59,7 @@ class RunScreen(SteeringScreen):
         Binding("2", "pane('rollouts')", "Rollouts", show=False),
         Binding("3", "pane('tasks')", "Tasks, groups of samples", show=False),
         Binding("4", "pane('machines')", "Machines", show=False),
+        Binding("5", "pane('breakdown')", "Breakdown by tool, finish reason, stop, tag, fault", show=False),
         Binding("tab", "next_pane(1)", "Pane", tooltip="The next pane"),
         Binding("shift+tab", "next_pane(-1)", "Previous pane", show=False),
     ]
@@ -109,11 +113,12 @@ class RunScreen(SteeringScreen):
         self._heading, self._progress = Heading("", id="heading"), ProgressPanel("", id="progress")
         self._tabs = TabLine(PANES)
         self._problem = Static(id="problem", markup=False)
-        self._panes: dict[PaneName, OverviewPane | RolloutsPane | TasksPane | MachinesPane] = {
+        self._panes: dict[PaneName, OverviewPane | RolloutsPane | TasksPane | MachinesPane | BreakdownPane] = {
             "overview": OverviewPane(id="overview"),
             "rollouts": RolloutsPane(id="rollouts"),
             "tasks": TasksPane(id="tasks"),
             "machines": MachinesPane(id="machines"),
+            "breakdown": BreakdownPane(id="breakdown"),
         }
         yield self._heading
         yield self._progress
@@ -213,7 +218,7 @@ class RunScreen(SteeringScreen):
     def _show_tabs(self) -> None:
         feed, made = self.watched.feed, self._made
         rollouts = f"{feed.counts.effective:,}" if "counts" in made else ""
-        remarks = ["", rollouts, f"{len(feed.groups):,}" if "groups" in made else "", ""]
+        remarks = ["", rollouts, f"{len(feed.groups):,}" if "groups" in made else "", "", ""]
         self._tabs.show_tabs(self._pane, remarks)
 
     def _look(self) -> None:
@@ -257,12 +262,21 @@ class RunScreen(SteeringScreen):
         self._go("rollouts")
         self.query_one(RolloutsPane).only_group(event.group_id)
 
+    def on_breakdown_pane_chosen(self, event: BreakdownPane.Chosen) -> None:
+        """List the rollouts of the chosen line: by a filter where one can say it."""
+        self._go("rollouts")
+        pane, line, kind = self.query_one(RolloutsPane), event.line, event.kind
+        if kind in ("tags", "stops"):
+            pane.only_filter(f"{kind.removesuffix('s')} == {quoted_text(line.name)}")
+        else:
+            pane.only_rows(f"{TITLES[kind]} {line.name}", line.places, attempts=kind == "faults")
+
     def _go(self, name: PaneName) -> None:
         self._pane = name
         self.query_one(ContentSwitcher).current = name
         self._show_tabs()
         # At once: the next key is meant for this pane, and in another one it may pause a run.
         pane = self._panes[name]
-        self.set_focus(pane.table if isinstance(pane, RolloutsPane | TasksPane) else pane)
+        self.set_focus(pane.table if isinstance(pane, RolloutsPane | TasksPane | BreakdownPane) else pane)
         self._is_turning = True
         self.call_after_refresh(self._show_pane)

@@ -1,6 +1,7 @@
 """The list of a run's rollouts, kept up to date; actions on it are in `pane.py`."""
 
 import time
+from collections.abc import Collection
 from functools import partial
 
 import anyio.to_thread
@@ -11,7 +12,7 @@ from textual.widget import Widget
 from textual.worker import Worker
 
 from rollouthub.errors import HubError
-from rollouthub.live.follow import RolloutList
+from rollouthub.live.follow import RolloutList, parse_filter
 from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.action_target import Target
@@ -108,8 +109,27 @@ class ListedRollouts(Widget):
         self.rollout_query.note("task", True)
         self._list()
 
+    def only_rows(self, words: str, places: Collection[int], *, attempts: bool) -> None:
+        """List the rollouts of a breakdown's line; with `attempts`, replaced ones, too."""
+        query = self.rollout_query
+        query.only = (words, frozenset(places))
+        query.note("breakdown", True)
+        if attempts and not query.attempts:
+            query.attempts = True
+            query.note("all attempts", True)
+        self._list()
+
+    def only_filter(self, text: str) -> None:
+        """List what an expression holds for."""
+        self.rollout_query.where = parse_filter(text)
+        self.rollout_query.note("filter", bool(text.strip()))
+        self._list()
+
     def _begin(self, run: WatchedRun) -> None:
         is_same = run is self._run
+        if is_same and self.rollout_query.only is not None:  # its rows are numbered anew
+            self.rollout_query.only = None
+            self.rollout_query.note("breakdown", False)
         self._run, self._generation = run, run.feed.columns.generation
         if not is_same:
             if self._reader is not None:
