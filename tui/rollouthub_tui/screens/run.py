@@ -1,6 +1,7 @@
 """The screen of a run, with its progress and results in five panes."""
 
 import sqlite3
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Literal, get_args
 
@@ -83,6 +84,12 @@ class RunScreen(SteeringScreen):
         """The rollout at the cursor of the current pane."""
         pane = self._panes.get(self.pane)
         return pane.target if isinstance(pane, RolloutsPane | TasksPane) and self._has_pane() else None
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        """The rollouts that are marked in the list."""
+        pane = self._panes.get(self.pane)
+        return pane.targets if isinstance(pane, RolloutsPane) and self._has_pane() else ()
 
     @property
     def _is_ready(self) -> bool:

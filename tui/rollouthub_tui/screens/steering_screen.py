@@ -1,5 +1,6 @@
 """Actions on a run and its rollouts, shared by all screens that show them."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, cast, get_args
 
@@ -9,6 +10,7 @@ from textual.screen import Screen
 
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.availability import Action, Situation, situation, why_not
+from rollouthub.live.steering.bulk_requests import BULK_ACTIONS, possible_targets
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
 from rollouthub_tui.actions.note_taking import NoteKind, NoteTaking
@@ -16,6 +18,8 @@ from rollouthub_tui.actions.screen_actions import ScreenActions
 from rollouthub_tui.navigation import app_of
 
 _LOOK_SECONDS = 0.5
+_LOOKED_AT = 500
+"""Most marked rollouts of which each is looked at, to know whether a key is possible."""
 LONGEST_COPY = 100_000
 
 
@@ -59,6 +63,11 @@ class SteeringScreen(Screen[None]):
         raise NotImplementedError
 
     @property
+    def targets(self) -> Sequence[Target]:
+        """The marked rollouts, for which actions are then; empty if none is."""
+        return ()
+
+    @property
     def is_seen(self) -> bool:
         """Whether this screen is on top, or only a dialog is above it."""
         # Textual takes every screen for current that is right below the top one.
@@ -77,7 +86,7 @@ class SteeringScreen(Screen[None]):
             return
         # Not the situation itself: on a run that plays it changes all the time, and a footer made anew costs a frame.
         now = self._situation = self._now()
-        possible = tuple(action for action in get_args(Action) if why_not(action, now) is None)
+        possible = tuple(action for action in get_args(Action) if self._why_not(action, now) is None)
         if possible != self._possible:
             self._possible = possible
             self.refresh_bindings()
@@ -88,13 +97,21 @@ class SteeringScreen(Screen[None]):
     def why_not(self, action: Action) -> str | None:
         """Why an action is not available now; None if it is."""
         self._situation = self._now()
-        return why_not(action, self._situation)
+        return self._why_not(action, self._situation)
+
+    def _why_not(self, action: Action, now: Situation) -> str | None:
+        """Whether any of the marked rollouts allows an action; of very many, all may."""
+        reason = why_not(action, now)
+        if reason is None or action not in BULK_ACTIONS or not (targets := self.targets):
+            return reason
+        some = targets if len(targets) <= _LOOKED_AT else []
+        return reason if some and not possible_targets(self.watched, action, some, is_web=app_of(self).is_web) else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions that were unavailable at the last check, since Textual asks this for every key many times."""
         if action == "steer" and parameters:
             self._situation = self._situation or self._now()
-            if why_not(cast(Action, parameters[0]), self._situation):
+            if self._why_not(cast(Action, parameters[0]), self._situation):
                 return None
         return super().check_action(action, parameters)
 
@@ -118,7 +135,8 @@ class SteeringScreen(Screen[None]):
         if action == "copy":
             self.copy()
             return
-        order = partial(ScreenActions(self, self.watched, self.target).give, action)
+        actions = ScreenActions(self, self.watched, self.target, self.targets)
+        order = partial(actions.give, action)
         self.run_worker(order, group="actions", name=action)
 
     def action_note(self, kind: NoteKind) -> None:
@@ -126,7 +144,8 @@ class SteeringScreen(Screen[None]):
         self.run_worker(partial(self._take_note, kind), group="actions", name=kind)
 
     async def _take_note(self, kind: NoteKind) -> None:
-        if await NoteTaking(self, self.watched, self.target).take(kind):
+        targets = self.targets or ((self.target,) if self.target is not None else ())
+        if await NoteTaking(self, self.watched, targets).take(kind):
             self.noted(kind)
 
     def noted(self, kind: NoteKind) -> None:

@@ -6,10 +6,13 @@ Both the screens and the text mode use it.
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from rollouthub.errors import LiveControlError, UnknownNameError
 from rollouthub.live.control.live_client import LiveClient
 from rollouthub.live.control.live_protocol import MOST_CONCURRENT, Done
+from rollouthub.live.follow.run_feed import RunFeed
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
+from rollouthub.statistics.amounts import number
 from rollouthub.text import plain, plain_name
 
 LONGEST_ANSWER = 600
@@ -79,8 +82,36 @@ class HubRequests:
         await self._tell(lambda hub: hub.resize(concurrency))
 
     async def _tell(self, order: Callable[[LiveClient], Awaitable[Done]]) -> None:
-        self._person.hear(plain((await self._run.ask(order)).message, LONGEST_ANSWER))
+        try:
+            answer = (await self._run.ask(order)).message
+        except UnknownNameError as error:
+            self._run.refresh()
+            if (ended := ended_words(self._run.feed, self._target)) is None:
+                raise
+            raise LiveControlError(ended) from error
+        self._person.hear(plain(answer, LONGEST_ANSWER))
         await self._run.look_in()
+
+
+def ended_words(feed: RunFeed, target: Target | None) -> str | None:
+    """How an attempt that was in flight has ended meanwhile; None if it has no record yet."""
+    columns = feed.columns
+    if target is None or target.rollout_id not in columns.texts["rollout_id"]:
+        return None
+    ids, attempts = columns.texts["rollout_id"], columns.wholes["attempt"]
+    place = next(
+        (
+            place
+            for place in reversed(range(len(columns)))
+            if ids[place] == target.rollout_id and attempts[place] == target.attempt
+        ),
+        None,
+    )
+    if place is None:
+        return None
+    reward, outcome = columns.value("reward", place), str(columns.value("outcome", place)).replace("_", " ")
+    came_to = f"reward {number(reward)}" if isinstance(reward, float) else f"{outcome}, unscored"
+    return f"{plain_name(target.rollout_id)} has ended meanwhile: {came_to}"
 
 
 def no_concurrency(text: str) -> str | None:

@@ -69,7 +69,7 @@ FIELDS = {
         Field("components", "components", 24, None, most=56),
         Field("match", "match", 24, None, most=110),
         Field("why", "why", 16, None, most=44),
-        Field("notes", "notes", 12, "tag", most=40),
+        Field("notes", "notes", 24, "tag", most=40),
         Field("passed", "passed", 6, "passed"),
         Field("stop", "stop", 13, "stop"),
         Field("seconds", "time", 9, "seconds", is_right=True),
@@ -93,11 +93,17 @@ def fit(shape: Shape, width: int) -> list[Column]:
     widths = {name: FIELDS[name].width for name in _ALWAYS}
     widths["state"] = shape.state
     left = width - sum(widths.values()) - GAP * (len(widths) - 1)
-    # A task that can be read comes before whatever else may be there.
+    candidates = _candidates(shape)
+    # Why something is listed comes first; then a task that can be read, before whatever else may be there.
+    for name in ("match", "why"):
+        if name in candidates and FIELDS[name].width + GAP <= left:
+            candidates.remove(name)
+            widths[name] = FIELDS[name].width
+            left -= widths[name] + GAP
     more = max(0, min(left, min(shape.task, 24) - widths["task"]))
     widths["task"] += more
     left -= more
-    for name in _candidates(shape):
+    for name in candidates:
         cells = 10 if name == "attempt" and shape.attempts else FIELDS[name].width
         if cells + GAP <= left:
             widths[name] = cells

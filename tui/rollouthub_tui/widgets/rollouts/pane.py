@@ -57,6 +57,9 @@ class RolloutsPane(ListedRollouts):
         Binding("w", "worst", "Worst reward", show=False),
         Binding("t", "by_task", "Tasks, at this rollout's", show=False),
         Binding("d", "pair", "Diff with another sample of its task", show=False),
+        Binding("space", "mark", "Mark", tooltip="Mark it, or not: x, r and notes are then for all marked"),
+        Binding("A", "mark_all", "Mark all that are listed, or none of them", show=False),
+        Binding("U", "unmark", "Unmark all", show=False),
         Binding("P", "preview", "Preview of the rollout beside the list, or not", show=False),
         Binding("J", "scroll_preview(1)", "Scroll the preview down", show=False),
         Binding("K", "scroll_preview(-1)", "Scroll the preview up", show=False),
@@ -121,6 +124,21 @@ class RolloutsPane(ListedRollouts):
         self.fit_preview()
         if self.wants_preview and not self.preview.display:
             self._tell(f"there is room for a preview from {LEAST_WIDTH} columns on; here are {self.size.width}")
+
+    def action_mark(self) -> None:
+        """Mark the rollout at the cursor, or not any more."""
+        self.table.toggle_mark()
+        self._tell("")
+
+    def action_mark_all(self) -> None:
+        """Mark all that are listed; if all are marked, none of them."""
+        self.table.mark_all()
+        self._tell("")
+
+    def action_unmark(self) -> None:
+        """Remove all marks."""
+        self.table.unmark_all()
+        self._tell("")
 
     def action_scroll_preview(self, by: int) -> None:
         """Scroll the preview."""

@@ -72,6 +72,11 @@ class ListedRollouts(Widget):
         return self.table.target() if self._run is not None else None
 
     @property
+    def targets(self) -> list[Target]:
+        """The marked rollouts."""
+        return self.table.marked_targets() if self._run is not None and self.table.marked else []
+
+    @property
     def pattern(self) -> str | None:
         """The expression that transcripts are searched for; None without such a search."""
         return self.rollout_query.pattern
@@ -220,6 +225,8 @@ class ListedRollouts(Widget):
             parts.append(
                 f"{flights:,} in flight" if run.feed.info.status == "running" else f"{flights:,} left unfinished"
             )
+        if table.marked:
+            parts.append(f"{len(table.marked):,} marked (U: none)")
         if self.rollout_query.review:
             queue = run.feed.review
             parts.append(f"{len(queue):,} of {queue.total:,} left to review (v: reviewed)")

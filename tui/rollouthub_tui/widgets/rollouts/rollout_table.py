@@ -50,6 +50,8 @@ class RolloutTable(LiveTable):
         """Texts by index of the rollout, as far as they were read."""
         self.matches: Mapping[int, Match] = {}
         """A match of the search by index of the rollout."""
+        self.marked: set[Hashable] = set()
+        """Keys of the marked rows."""
         self.hint = ""
         """The text shown if no rollout is listed."""
         self._feed: RunFeed | None = None
@@ -63,6 +65,7 @@ class RolloutTable(LiveTable):
         """Show a run from the beginning, also one whose rows have all been replaced."""
         self._feed, self._generation = feed, feed.columns.generation
         self.parts, self.previews = {}, {}
+        self.marked.clear()
         self._words = 0
         self._shape = Shape()
         self.restart()
@@ -74,6 +77,7 @@ class RolloutTable(LiveTable):
         self.found, self._now = found, now
         self._plays = feed.info.status == "running"
         self.flights.take(feed.live, query, task)
+        self._follow_marks()
         shape = self._shaped(feed, columns, query)
         if shape != self._shape:
             self._shape = shape
@@ -181,16 +185,57 @@ class RolloutTable(LiveTable):
         assert self._feed is not None
         return self._feed.columns
 
+    def _follow_marks(self) -> None:
+        """Keep the marks of attempts that were in flight and have ended."""
+        for key in [key for key in self.marked if isinstance(key, tuple)]:
+            flight: Flight = key  # pyright: ignore[reportUnknownVariableType, reportAssignmentType] as `key` made it
+            if self.flights.row(flight) is None and (place := self._landed(flight)) is not None:
+                self.marked.discard(flight)
+                self.marked.add(place)
+
+    def mark(self, row: int) -> str:
+        """A dot for a marked row."""
+        return "●" if self.marked and self.key(row) in self.marked else " "
+
+    def toggle_mark(self) -> None:
+        """Mark the row at the cursor, or not any more, and go on to the next."""
+        if self.cursor < self.count:
+            self.marked ^= {self.key(self.cursor)}
+            self.cursor += 1
+            self.update_rows()
+
+    def mark_all(self) -> None:
+        """Mark all that are listed; or none, if all are marked already."""
+        listed = {self.key(row) for row in range(len(self.flights))}
+        if self.found is not None:
+            listed |= set(self.found.page(0, len(self.found)))
+        self.marked = self.marked - listed if listed <= self.marked else self.marked | listed
+        self.update_rows()
+
+    def unmark_all(self) -> None:
+        """Remove all marks."""
+        self.marked.clear()
+        self.update_rows()
+
+    def marked_targets(self) -> list[Target]:
+        """The marked rollouts, whether they are listed or not, in the order in which they were committed."""
+        columns, targets = self._columns, list[Target]()
+        for place in sorted(key for key in self.marked if isinstance(key, int)):
+            targets.append(Target(columns.texts["rollout_id"][place], columns.wholes["attempt"][place], place))
+        flying = {(state.rollout_id, state.attempt) for state in self._feed.live} if self._feed else set[Flight]()
+        return [*targets, *(Target(*flight, None) for flight in sorted(flying) if flight in self.marked)]
+
     def stamp(self, row: int) -> Hashable:
         """The values that determine a row's line."""
         place = self.place(row)
         if place is None:
             state = self.flights.states[row]
-            return (state, moved(state, self._now), self._plays)
+            return (state, moved(state, self._now), self._plays, self.mark(row))
         columns = self._columns
         notes = columns.notes_at(place) if self._shape.notes else None
         is_read = (place in self.parts, place in self.previews)
-        return (place, columns.effective[place], is_read, place in self.matches, notes)
+        is_marked = place in self.marked
+        return (place, columns.effective[place], is_read, place in self.matches, notes, is_marked)
 
     def fit(self, width: int) -> Sequence[Column]:
         """The columns that fit, given the run and the list."""
