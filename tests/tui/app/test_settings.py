@@ -32,3 +32,15 @@ def test_a_damaged_file_begins_anew_and_one_of_another_version_is_read_as_far_as
 def test_where_nothing_can_be_written_nothing_is(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     save_settings(Settings(theme="nord"), {"XDG_STATE_HOME": str(tmp_path / "file")})
+
+
+def test_filters_saved_and_deleted_by_several_at_a_time_are_all_kept(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    save_settings(Settings(filters={"old": "passed", "gone": "suspect"}), environ)
+    first, second = load_settings(environ), load_settings(environ)
+    begun = first.model_copy()
+    first.filters = {"old": "not passed", "mine": "turns > 3"}  # one is changed, one deleted, one added
+    second.filters = {**second.filters, "yours": "starred"}
+    save_settings(first, environ, since=begun)
+    save_settings(second, environ, since=begun)
+    assert load_settings(environ).filters == {"old": "not passed", "mine": "turns > 3", "yours": "starred"}

@@ -11,10 +11,13 @@ from textual.worker import Worker
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import parse_filter
 from rollouthub.live.follow.attempt_columns import ALL_KINDS
+from rollouthub.live.follow.filter import FilterError
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
-from rollouthub_tui.navigation import navigator
+from rollouthub_tui.dialogs.questions import TextScreen
+from rollouthub_tui.dialogs.quick_filters import LONGEST_NAME, MOST_SAVED, FilterOrder, QuickFilterScreen, wrong_name
+from rollouthub_tui.navigation import app_of, navigator
 from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
@@ -44,6 +47,7 @@ class RolloutsPane(ListedRollouts):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "ask('search')", "Search", tooltip="Letters of a task, id or fault, in order"),
         Binding("f", "ask('filter')", "Filter", tooltip="By an expression: reward < 0.5 and turns > 3"),
+        Binding("Q", "quick", "Quick and saved filters", show=False),
         Binding("F", "ask('pattern')", "Search transcripts by a regular expression", show=False),
         Binding("e", "errors", "Errors", tooltip="Only what did not end scored"),
         Binding("V", "review", "Only what needs a review", show=False),
@@ -181,6 +185,52 @@ class RolloutsPane(ListedRollouts):
         self.rollout_query.review = is_wanted
         self.rollout_query.note("needs review", is_wanted)
         self._list()
+
+    def action_quick(self) -> None:
+        """Choose a quick or a saved filter, or save the present one."""
+        asked = QuickFilterScreen(navigator(self).settings.filters, self.rollout_query.where.text)
+        app_of(self).push_screen(asked, self._take_order)
+
+    def _take_order(self, order: FilterOrder | None) -> None:
+        settings = navigator(self).settings
+        match order:
+            case FilterOrder("filter", text):
+                self._filter_by(text)
+            case FilterOrder("review") if not self.rollout_query.review:
+                self.action_review()
+            case FilterOrder("task"):
+                self._only_this_task()
+            case FilterOrder("save", text):
+                question = TextScreen("Save the filter as", text, wrong=wrong_name, longest=LONGEST_NAME)
+                app_of(self).push_screen(question, partial(self._save_filter, text))
+            case FilterOrder("delete", name):
+                settings.filters = {other: text for other, text in settings.filters.items() if other != name}
+                self._tell(f"filter {plain_name(name)} is deleted")
+            case _:
+                pass
+
+    def _save_filter(self, text: str, name: str | None) -> None:
+        settings = navigator(self).settings
+        if name is None:
+            return
+        if len(settings.filters) >= MOST_SAVED and name not in settings.filters:
+            self._tell(f"{MOST_SAVED} filters are saved, which is all there may be: Q and d delete one")
+            return
+        settings.filters = {**settings.filters, name: text}
+        self._tell(f"saved as {plain_name(name)}: Q lists it")
+
+    def _filter_by(self, text: str) -> None:
+        try:
+            self.only_filter(text)
+        except FilterError as error:  # saved by another version, or written by hand
+            self._tell(f"this filter is not understood: {plain_name(error.problem)}")
+
+    def _only_this_task(self) -> None:
+        target = self.target
+        if self._run is None or target is None or target.place is None:
+            self._tell("only a rollout that is done has samples of its task to list")
+            return
+        self.only_group(self._run.feed.columns.words["group_id"][target.place] or "")
 
     def action_attempts(self) -> None:
         """Show replaced attempts, too; or hide them again."""
