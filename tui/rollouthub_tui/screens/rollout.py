@@ -1,5 +1,6 @@
 """The screen of one rollout, finished or in flight."""
 
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -8,17 +9,20 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.widgets import ContentSwitcher, Footer, Input, Static
+from textual.widgets import ContentSwitcher, Input, Static
 from textual.worker import Worker
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import RolloutList
 from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.availability import Action
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
 from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.navigation import app_of, navigator
+from rollouthub_tui.screens.key_hints import rollout_hints
 from rollouthub_tui.screens.steering_screen import SteeringScreen
+from rollouthub_tui.widgets.key_line import KeyHint, KeyLine
 from rollouthub_tui.widgets.rollout.clipboard import copied
 from rollouthub_tui.widgets.rollout.document import Medium
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
@@ -28,7 +32,7 @@ from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.pictures import load_picture
 from rollouthub_tui.widgets.rollout.record_document import raw_record
 from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, other_sample, place_of, read_record, training_rows
-from rollouthub_tui.widgets.rollout.rollout_heading import TABS, heading_parts, name_line, tab_line
+from rollouthub_tui.widgets.rollout.rollout_heading import TABS, crumb_line, heading_parts, tab_line
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
 from rollouthub_tui.widgets.rollout.score_document import Mates, verdict
 from rollouthub_tui.widgets.rollout.source_list import SourceList
@@ -97,6 +101,9 @@ class RolloutScreen(SteeringScreen):
         """The line at the bottom, as it was drawn."""
         self._reading: Worker[None] | None = None
         self._seeks = True
+        self._named = ("", "", 0)
+        """Environment, task and sample."""
+        self._crumb: Text | None = None
 
     @property
     def watched(self) -> WatchedRun:
@@ -132,7 +139,7 @@ class RolloutScreen(SteeringScreen):
             yield DocumentView(id="record")
         yield Static(id="said")
         yield Input(placeholder="a regular expression, or a text", id="find")
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read the record, or ask the hub if it is in flight."""
@@ -209,11 +216,27 @@ class RolloutScreen(SteeringScreen):
         rollout = None if self._record is None else self._record.rollout
         is_running = run.is_open and run.feed.info.status == "running"
         named, how = heading_parts(rollout, shown, state, is_running, self._is_reading)
-        position = self._list.words(self._place)
-        self.query_one("#which", Static).update(name_line(*named, self._attempt, self._rollout_id, position))
+        self._named = named
+        self._tell_crumb()
         self.query_one("#how", Static).update(how)
         self._tell_notes()
         self._say()
+
+    def _tell_crumb(self) -> None:
+        """Show where this is: run, task, sample, and the turn at the cursor."""
+        view, turn = self._view, None
+        if isinstance(view, DocumentView) and view.sections and self._tab in ("conversation", "record"):
+            match view.sections[view.section_at(view.cursor)].key:
+                case ("turn", int(index)):
+                    turn = index
+                case _:
+                    pass
+        position = self._list.words(self._place)
+        run_name = self._run.directory.resolve().name
+        line = crumb_line(run_name, *self._named, self._attempt, self._rollout_id, position, turn)
+        if line != self._crumb:
+            self._crumb = line
+            self.query_one("#which", Static).update(line)
 
     def _tell_notes(self) -> None:
         self.query_one(NotesLine).show(self._run.feed.notes.of(self._rollout_id, self._attempt))
@@ -271,6 +294,18 @@ class RolloutScreen(SteeringScreen):
         if record is self._record:
             rows.update(Text(told))
 
+    def key_hints(self, possible: Collection[Action]) -> Iterable[KeyHint]:
+        """The keys of the current tab that do something now."""
+        view = self._view
+        return rollout_hints(
+            self._tab,
+            possible,
+            is_asking=self.query_one("#find", Input).has_class("-asked"),
+            has_matches=isinstance(view, DocumentView) and view.matches is not None,
+            has_record=self._record is not None,
+            has_list=self._list.rows is not None,
+        )
+
     def on_heat_view_moved(self) -> None:
         """Show the token at the cursor in words."""
         self.query_one("#token", Static).update(self.query_one(HeatView).words())
@@ -289,6 +324,8 @@ class RolloutScreen(SteeringScreen):
         if text != self._said:
             self._said = text
             self.query_one("#said", Static).update(Text(text, no_wrap=True, overflow="ellipsis"))
+        self._tell_crumb()
+        self.show_keys()
 
     def action_tab(self, tab: str) -> None:
         """Show another tab of the rollout."""

@@ -1,26 +1,29 @@
 """The screen of a run, with its progress and results in five panes."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import ClassVar, Literal, get_args
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher, Static
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow.filter import quoted_text
 from rollouthub.live.follow.run_figures import figures_in
 from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.availability import Action
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
 from rollouthub_tui.actions.note_taking import NoteKind
+from rollouthub_tui.screens.key_hints import list_hints, pane_hints
 from rollouthub_tui.screens.steering_screen import SteeringScreen
 from rollouthub_tui.widgets.breakdown.breakdown_pane import BreakdownPane
 from rollouthub_tui.widgets.breakdown.breakdown_table import TITLES
+from rollouthub_tui.widgets.key_line import KeyHint, KeyLine
 from rollouthub_tui.widgets.machines import MachinesPane
 from rollouthub_tui.widgets.overview.pane import OverviewPane
 from rollouthub_tui.widgets.overview.panels import FiguresPanel
@@ -134,7 +137,7 @@ class RunScreen(SteeringScreen):
         yield Static(id="trouble", markup=False)
         with ContentSwitcher(initial=self._pane):
             yield from self._panes.values()
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read the run in a thread, then refresh at every tick."""
@@ -196,7 +199,8 @@ class RunScreen(SteeringScreen):
         """Update what is visible."""
         if not self.is_attached:
             return
-        run = self.watched
+        run, pane = self.watched, self._panes[self._pane]
+        self._heading.crumb = pane.task_words if isinstance(pane, RolloutsPane) and self._has_pane() else ""
         self._heading.show(run)
         if "timeline" in self._made:
             self._progress.show(run)
@@ -213,6 +217,15 @@ class RunScreen(SteeringScreen):
             pane.show_made(self.watched, self._made)
         else:
             pane.show(self.watched)
+        self.show_keys()
+
+    def key_hints(self, possible: Collection[Action]) -> Iterable[KeyHint]:
+        """The keys of the current pane that do something now."""
+        view, pane = self.watched.view, self._panes[self._pane]
+        is_paused = view is not None and view.status == "paused"
+        if isinstance(pane, RolloutsPane):
+            return list_hints(pane, possible, is_paused=is_paused)
+        return pane_hints(self._pane, possible, is_paused=is_paused)
 
     def _show_problem(self) -> None:
         problem = self.watched.problem

@@ -1,6 +1,6 @@
 """Actions on a run and its rollouts, shared by all screens that show them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import ClassVar, cast, get_args
 
@@ -16,6 +16,7 @@ from rollouthub.text import plain
 from rollouthub_tui.actions.note_taking import NoteKind, NoteTaking
 from rollouthub_tui.actions.screen_actions import ScreenActions
 from rollouthub_tui.navigation import app_of
+from rollouthub_tui.widgets.key_line import KeyHint, KeyLine
 
 _LOOK_SECONDS = 0.5
 _LOOKED_AT = 500
@@ -80,6 +81,7 @@ class SteeringScreen(Screen[None]):
     def on_mount(self) -> None:
         """Check at intervals which actions are available, for the footer."""
         self.set_interval(_LOOK_SECONDS, self._look_again)
+        self.call_after_refresh(self._look_again)
 
     def _look_again(self) -> None:
         if not self.is_active:
@@ -90,6 +92,17 @@ class SteeringScreen(Screen[None]):
         if possible != self._possible:
             self._possible = possible
             self.refresh_bindings()
+        self.show_keys()
+
+    def key_hints(self, possible: Collection[Action]) -> Iterable[KeyHint]:
+        """The keys that are worth telling now; `possible` are the actions that are."""
+        return ()
+
+    def show_keys(self) -> None:
+        """Show the keys that do something here and now."""
+        if self._possible is not None:
+            for line in self.query(KeyLine):
+                line.show_hints(self.key_hints(self._possible))
 
     def _now(self) -> Situation:
         return situation(self.watched, self.target, is_web=app_of(self).is_web)

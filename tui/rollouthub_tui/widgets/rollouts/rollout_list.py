@@ -17,6 +17,7 @@ from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
+from rollouthub.text import plain_name
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
 from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH, Preview
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
@@ -80,6 +81,11 @@ class ListedRollouts(Widget):
     def pattern(self) -> str | None:
         """The expression that transcripts are searched for; None without such a search."""
         return self.rollout_query.pattern
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a person types a filter, or something to look for."""
+        return bool(self._entry.display)
 
     @property
     def among(self) -> RolloutList | None:
@@ -199,6 +205,12 @@ class ListedRollouts(Widget):
         """The environment and task id if the list is limited to one task's group."""
         line = self._run.feed.groups.find(self.rollout_query.group) if self._run and self.rollout_query.group else None
         return (line.environment, line.task_id or "") if line else None
+
+    @property
+    def task_words(self) -> str:
+        """The task whose samples are listed; empty if all are."""
+        group = self.rollout_query.group
+        return plain_name(self._task_name(group)) if group is not None and self._run is not None else ""
 
     def _task_name(self, group_id: str) -> str:
         task = self._lone_task()
