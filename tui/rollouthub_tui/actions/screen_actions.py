@@ -8,7 +8,7 @@ from rollouthub.errors import HubError, said
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.availability import Action, next_concurrency
 from rollouthub.live.steering.bulk_requests import BULK_ACTIONS, BulkRequests
-from rollouthub.live.steering.control_requests import LONGEST_ANSWER, HubRequests, no_concurrency
+from rollouthub.live.steering.control_requests import LONGEST_ANSWER, HubRequests, no_concurrency, rollout_words
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain, plain_name
 from rollouthub_tui.actions.file_viewer import open_files
@@ -70,7 +70,7 @@ class ScreenActions:
 
     async def _message(self) -> None:
         asked = TextScreen(
-            f"Tell the agent of {plain_name(self._hub.rollout_id)}",
+            f"Tell the agent of {rollout_words(self._run.feed, self._hub.rollout_id)}",
             "It reads this as its user's words, goes on, and its record says that it was told.",
         )
         text = await app_of(self._screen).push_screen_wait(asked)

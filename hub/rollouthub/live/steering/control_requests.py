@@ -53,13 +53,13 @@ class HubRequests:
         """End the rollout unscored, after confirmation."""
         again = self._person.retry_word
         said = f"What it did stays in its record; {again}, or `hub run --resume`, has it played again."
-        question = f"End {plain_name(self.rollout_id)} now, unscored?"
+        question = f"End {rollout_words(self._run.feed, self.rollout_id)} now, unscored?"
         if await self._person.agrees(question, said, yes="Cancel it"):
             await self._tell(lambda hub: hub.cancel(self.rollout_id))
 
     async def interrupt(self) -> None:
         """End the rollout and score what the agent did so far, after confirmation."""
-        question = f"End the time of {plain_name(self.rollout_id)}?"
+        question = f"End the time of {rollout_words(self._run.feed, self.rollout_id)}?"
         if await self._person.agrees(question, "What it did so far is verified and scored.", yes="Score it now"):
             await self._tell(lambda hub: hub.interrupt(self.rollout_id))
 
@@ -91,6 +91,19 @@ class HubRequests:
             raise LiveControlError(ended) from error
         self._person.hear(plain(answer, LONGEST_ANSWER))
         await self._run.look_in()
+
+
+def rollout_words(feed: RunFeed, rollout_id: str) -> str:
+    """A rollout by its task and sample, as a person knows it, and its id."""
+    state = next((state for state in feed.live if state.rollout_id == rollout_id), None)
+    if state is not None:
+        task, sample = state.task_id, state.sample
+    elif rollout_id in (ids := feed.columns.texts["rollout_id"]):
+        place = ids.index(rollout_id)
+        task, sample = feed.columns.words["task_id"][place] or "", feed.columns.wholes["sample"][place]
+    else:
+        return plain_name(rollout_id)
+    return f"{plain_name(task)}, sample {sample} ({plain_name(rollout_id)})"
 
 
 def ended_words(feed: RunFeed, target: Target | None) -> str | None:
