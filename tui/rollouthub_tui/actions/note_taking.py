@@ -61,7 +61,8 @@ class NoteTaking:
                 told = f"{len(self._on) - len(changed):,} of them are so already.{left_out}"
                 if not await app_of(self._screen).push_screen_wait(AskScreen(question, told)):
                     return []
-                return [_with(on, **{kind: wanted}) for on in changed]
+                is_star = kind == "star"
+                return [_with(on, star=wanted) if is_star else _with(on, reviewed=wanted) for on in changed]
             case "comment":
                 text = await self._ask(TextScreen(f"Comment on {many}", left_out, longest=COMMENT_CHARACTERS))
                 return [] if text is None else [_with(on, comment=text) for on in self._on]

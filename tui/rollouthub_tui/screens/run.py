@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Static
 
+from rollouthub.analysis.breakdowns import Kind
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow.filter import quoted_text
 from rollouthub.live.follow.run_figures import figures_in
@@ -285,7 +286,8 @@ class RunScreen(SteeringScreen):
     def on_breakdown_pane_chosen(self, event: BreakdownPane.Chosen) -> None:
         """List the rollouts of the chosen line: by a filter where one can say it."""
         self._go("rollouts")
-        pane, line, kind = self.query_one(RolloutsPane), event.line, event.kind
+        pane, line = self.query_one(RolloutsPane), event.line
+        kind: Kind = event.kind
         if kind in ("tags", "stops"):
             pane.only_filter(f"{kind.removesuffix('s')} == {quoted_text(line.name)}")
         else:

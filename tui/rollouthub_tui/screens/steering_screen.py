@@ -117,8 +117,9 @@ class SteeringScreen(Screen[None]):
         reason = why_not(action, now)
         if reason is None or action not in BULK_ACTIONS or not (targets := self.targets):
             return reason
-        some = targets if len(targets) <= _LOOKED_AT else []
-        return reason if some and not possible_targets(self.watched, action, some, is_web=app_of(self).is_web) else None
+        if len(targets) > _LOOKED_AT:
+            return None
+        return None if possible_targets(self.watched, action, targets, is_web=app_of(self).is_web) else reason
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions that were unavailable at the last check, since Textual asks this for every key many times."""

@@ -41,7 +41,8 @@ class BreakdownPane(Widget):
 
         def __init__(self, kind: Kind, line: BreakdownLine) -> None:
             super().__init__()
-            self.kind, self.line = kind, line
+            self.kind: Kind = kind
+            self.line = line
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

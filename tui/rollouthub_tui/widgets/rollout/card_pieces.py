@@ -102,9 +102,10 @@ def result_pieces(name: str, card: ToolCard) -> Iterator[Piece]:
     if not card.result:
         yield Piece(f"{name} result", "(it gave nothing)", style="dim", indent=_INNER, rule=rule)
         return
-    head: Text | None = Text("error" if is_error else "result", style="red" if is_error else "dim")
-    if head is not None and card.size is not None:
-        head.append(f" · {short(card.size)} bytes", "dim")
+    title = Text("error" if is_error else "result", style="red" if is_error else "dim")
+    if card.size is not None:
+        title.append(f" · {short(card.size)} bytes", "dim")
+    head: Text | None = title
     for place, block in enumerate(card.result):
         if head is not None and (block_head := _titled(block)) is not None:
             head.append(" · ", "dim").append_text(block_head)

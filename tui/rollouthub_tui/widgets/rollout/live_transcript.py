@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Literal, get_args
 
 from rich.text import Text
 
@@ -16,6 +17,10 @@ from rollouthub_tui.widgets.rollout.card_pieces import SHOWN, card_pieces
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.transcript import turn_title
+
+
+_Role = Literal["system", "user", "assistant", "tool"]
+_ROLES: tuple[_Role, ...] = get_args(_Role)
 
 
 class LiveTranscript:
@@ -82,7 +87,8 @@ def _pieces(turn: TurnView, given: set[str | None]) -> list[Piece]:
         is_shown_at_its_call = message.role == "tool" and message.text in given
         if message.text and not is_shown_at_its_call:
             who = "agent" if message.role == "assistant" else message.role
-            cards.append(SpeechCard(message.role, who, (ProseBlock(message.text),)))
+            role = next((known for known in _ROLES if known == message.role), "user")
+            cards.append(SpeechCard(role, who, (ProseBlock(message.text),)))
     cards += map(_call, turn.calls)
     pieces = [piece for at, card in enumerate(cards) for piece in card_pieces(f"card {at}", card)]
     for name in turn.asked[len(turn.calls) :]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import cast
 
 from rich.cells import cell_len
 
@@ -187,8 +188,8 @@ class RolloutTable(LiveTable):
 
     def _follow_marks(self) -> None:
         """Keep the marks of attempts that were in flight and have ended."""
-        for key in [key for key in self.marked if isinstance(key, tuple)]:
-            flight: Flight = key  # pyright: ignore[reportUnknownVariableType, reportAssignmentType] as `key` made it
+        for key in [key for key in self.marked if not isinstance(key, int)]:
+            flight = cast(Flight, key)  # as `key` made it
             if self.flights.row(flight) is None and (place := self._landed(flight)) is not None:
                 self.marked.discard(flight)
                 self.marked.add(place)
