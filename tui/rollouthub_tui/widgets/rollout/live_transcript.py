@@ -18,7 +18,6 @@ from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.transcript import turn_title
 
-
 _Role = Literal["system", "user", "assistant", "tool"]
 _ROLES: tuple[_Role, ...] = get_args(_Role)
 
@@ -87,7 +86,7 @@ def _pieces(turn: TurnView, given: set[str | None]) -> list[Piece]:
         is_shown_at_its_call = message.role == "tool" and message.text in given
         if message.text and not is_shown_at_its_call:
             who = "agent" if message.role == "assistant" else message.role
-            role = next((known for known in _ROLES if known == message.role), "user")
+            role: _Role = next((known for known in _ROLES if known == message.role), "user")
             cards.append(SpeechCard(role, who, (ProseBlock(message.text),)))
     cards += map(_call, turn.calls)
     pieces = [piece for at, card in enumerate(cards) for piece in card_pieces(f"card {at}", card)]
