@@ -19,7 +19,7 @@ BULK_ACTIONS: tuple[BulkAction, ...] = ("cancel", "interrupt", "retry")
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _BulkWords:
     """What a person is asked, and told afterwards; `{}` stands for a number of rollouts."""
 
     question: str
@@ -30,18 +30,18 @@ class _Words:
     """What a rollout must be for this."""
 
 
-_WORDS: Mapping[BulkAction, _Words] = {
-    "cancel": _Words(
+_WORDS: Mapping[BulkAction, _BulkWords] = {
+    "cancel": _BulkWords(
         "End {} now, unscored?",
         "What they did stays in their records; retry, or `hub run --resume`, has them played again.",
         "Cancel them",
         "cancelled {}",
         "in flight",
     ),
-    "interrupt": _Words(
+    "interrupt": _BulkWords(
         "End the time of {}?", "What they did so far is verified and scored.", "Score them now", "ended {}", "in flight"
     ),
-    "retry": _Words(
+    "retry": _BulkWords(
         "Play {} again?",
         "The earlier attempts are kept; what has a result is not played again.",
         "Play them",
