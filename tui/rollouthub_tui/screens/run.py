@@ -96,6 +96,12 @@ class RunScreen(SteeringScreen):
         return pane.targets if isinstance(pane, RolloutsPane) and self._has_pane() else ()
 
     @property
+    def marked_count(self) -> int:
+        """The number of rollouts that are marked in the list."""
+        pane = self._panes.get(self.pane)
+        return len(pane.table.marked) if isinstance(pane, RolloutsPane) else 0
+
+    @property
     def _is_ready(self) -> bool:
         """Whether all figures are computed; until then only the computing thread may use the feed."""
         return len(self._made) == len(_FIGURES)

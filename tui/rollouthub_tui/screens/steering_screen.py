@@ -69,6 +69,11 @@ class SteeringScreen(Screen[None]):
         return ()
 
     @property
+    def marked_count(self) -> int:
+        """The number of marked rollouts, without looking at each."""
+        return len(self.targets)
+
+    @property
     def is_seen(self) -> bool:
         """Whether this screen is on top, or only a dialog is above it."""
         # Textual takes every screen for current that is right below the top one.
@@ -115,11 +120,11 @@ class SteeringScreen(Screen[None]):
     def _why_not(self, action: Action, now: Situation) -> str | None:
         """Whether any of the marked rollouts allows an action; of very many, all may."""
         reason = why_not(action, now)
-        if reason is None or action not in BULK_ACTIONS or not (targets := self.targets):
+        if reason is None or action not in BULK_ACTIONS or not self.marked_count:
             return reason
-        if len(targets) > _LOOKED_AT:
+        if self.marked_count > _LOOKED_AT:
             return None
-        return None if possible_targets(self.watched, action, targets, is_web=app_of(self).is_web) else reason
+        return None if possible_targets(self.watched, action, self.targets, is_web=app_of(self).is_web) else reason
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions that were unavailable at the last check, since Textual asks this for every key many times."""

@@ -53,6 +53,8 @@ class RolloutTable(LiveTable):
         """A match of the search by index of the rollout."""
         self.marked: set[Hashable] = set()
         """Keys of the marked rows."""
+        self._marks_flights = False
+        """Whether any of them may be in flight."""
         self.hint = ""
         """The text shown if no rollout is listed."""
         self._feed: RunFeed | None = None
@@ -188,8 +190,11 @@ class RolloutTable(LiveTable):
 
     def _follow_marks(self) -> None:
         """Keep the marks of attempts that were in flight and have ended."""
-        for key in [key for key in self.marked if not isinstance(key, int)]:
-            flight = cast(Flight, key)  # as `key` made it
+        if not self._marks_flights:
+            return
+        flights = [cast(Flight, key) for key in self.marked if not isinstance(key, int)]  # as `key` made them
+        self._marks_flights = bool(flights)
+        for flight in flights:
             if self.flights.row(flight) is None and (place := self._landed(flight)) is not None:
                 self.marked.discard(flight)
                 self.marked.add(place)
@@ -202,6 +207,7 @@ class RolloutTable(LiveTable):
         """Mark the row at the cursor, or not any more, and go on to the next."""
         if self.cursor < self.count:
             self.marked ^= {self.key(self.cursor)}
+            self._marks_flights = True
             self.cursor += 1
             self.update_rows()
 
@@ -211,6 +217,7 @@ class RolloutTable(LiveTable):
         if self.found is not None:
             listed |= set(self.found.page(0, len(self.found)))
         self.marked = self.marked - listed if listed <= self.marked else self.marked | listed
+        self._marks_flights = True
         self.update_rows()
 
     def unmark_all(self) -> None:
