@@ -72,7 +72,8 @@ async def test_means_and_intervals_are_those_of_the_whole_run(tmp_path: Path) ->
         summary = TaskSummary(100, 100).of(feed)
         assert summary is not None
         assert line.mean_reward == summary.mean_reward
-        assert line.interval == summary.at_k[0].avg_at_k and line.interval.low is not None
+        assert line.interval is not None and line.interval.low is not None
+        assert line.interval == summary.at_k[0].avg_at_k
 
 
 async def test_faults_of_one_cause_are_one_line_with_an_example(tmp_path: Path) -> None:

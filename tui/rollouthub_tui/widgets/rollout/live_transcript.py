@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 from rich.text import Text
 
@@ -19,7 +19,8 @@ from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.transcript import turn_title
 
 _Role = Literal["system", "user", "assistant", "tool"]
-_ROLES: tuple[_Role, ...] = get_args(_Role)
+_ROLES: Mapping[str, _Role] = {"system": "system", "assistant": "assistant", "tool": "tool"}
+"""The roles there are; any other one is a user's."""
 
 
 class LiveTranscript:
@@ -86,7 +87,7 @@ def _pieces(turn: TurnView, given: set[str | None]) -> list[Piece]:
         is_shown_at_its_call = message.role == "tool" and message.text in given
         if message.text and not is_shown_at_its_call:
             who = "agent" if message.role == "assistant" else message.role
-            role: _Role = next((known for known in _ROLES if known == message.role), "user")
+            role = _ROLES.get(message.role, "user")
             cards.append(SpeechCard(role, who, (ProseBlock(message.text),)))
     cards += map(_call, turn.calls)
     pieces = [piece for at, card in enumerate(cards) for piece in card_pieces(f"card {at}", card)]
