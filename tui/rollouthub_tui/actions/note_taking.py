@@ -9,7 +9,7 @@ from textual.screen import Screen
 from rollouthub.errors import HubError, UsageError, said
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
-from rollouthub.store.notes import COMMENT_CHARACTERS, NoteChange, RolloutNotes, add, retagged, split_tags
+from rollouthub.store.notes import COMMENT_CHARACTERS, NoteChange, RolloutNotes, add, checked_tags, retagged, split_tags
 from rollouthub.text import plain, plain_name
 from rollouthub_tui.dialogs.questions import AskScreen, TextScreen
 from rollouthub_tui.navigation import app_of
@@ -80,7 +80,7 @@ class NoteTaking:
         for on in self._on:
             tags = self._held(on).tags
             wanted = tuple(dict.fromkeys([*(tag for tag in tags if tag not in removed), *added]))
-            if (change := _retagged(on, tags, wanted)) is not None:
+            if (change := retagged(on, tags, wanted)) is not None:
                 yield change
 
     @property
@@ -109,7 +109,7 @@ class NoteTaking:
                     longest=4000,
                 )
                 text = await self._ask(asked)
-                change = None if text is None else _retagged(on, held.tags, _tags(text))
+                change = None if text is None else retagged(on, held.tags, split_tags(text))
                 return [] if change is None else [change]
 
     async def _ask(self, asked: TextScreen) -> str | None:

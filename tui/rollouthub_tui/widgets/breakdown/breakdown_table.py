@@ -3,8 +3,7 @@
 from collections.abc import Hashable, Sequence
 
 from rollouthub.analysis.breakdowns import BreakdownLine, Kind
-from rollouthub.statistics.amounts import NONE, number, share
-from rollouthub.statistics.intervals import Estimate
+from rollouthub.statistics.amounts import NONE, interval, number, share
 from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.row_words import name_of
@@ -116,17 +115,10 @@ def _cell(line: BreakdownLine, column: str, kind: Kind) -> Cell:
         case "mean":
             return Cell(number(line.mean_reward))
         case "interval":
-            return Cell(interval_words(line.interval))
+            return Cell(interval(line.interval) or NONE)
         case "pass":
             return Cell(share(line.pass_rate))
         case "example":
             return Cell(name_of(line.example))
         case _:
             return EMPTY
-
-
-def interval_words(estimate: Estimate | None) -> str:
-    """The ends of an interval; a dash where there are too few tasks for one."""
-    if estimate is None or estimate.low is None or estimate.high is None:
-        return NONE
-    return f"{number(estimate.low)} to {number(estimate.high)}"

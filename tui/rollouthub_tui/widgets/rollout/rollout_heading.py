@@ -38,7 +38,7 @@ def crumb_line(
         drawn_line(task, 60),
         (" › ", "dim"),
         f"sample {sample}",
-        f", attempt {attempt + 1}" if attempt else "",
+        f", attempt {attempt}" if attempt else "",
     )
     if turn is not None:
         line.append(" › ", "dim").append(turn_number(turn))
