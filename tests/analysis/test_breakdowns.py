@@ -73,7 +73,7 @@ async def test_means_and_intervals_are_those_of_the_whole_run(tmp_path: Path) ->
         assert summary is not None
         assert line.mean_reward == summary.mean_reward
         assert line.interval is not None and line.interval.low is not None
-        assert line.interval == summary.at_k[0].avg_at_k
+        assert line.interval == summary.mean_estimate
 
 
 async def test_faults_of_one_cause_are_one_line_with_an_example(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class BreakdownLine:
     mean_reward: float | None
     """Mean over scored rollouts; None without any."""
     interval: Estimate | None
-    """The mean over tasks with its interval, as elsewhere; None if nothing is scored."""
+    """The mean with its interval, as elsewhere; None if nothing is scored."""
     pass_rate: float | None
     example: str = ""
     """The message of the latest fault of a line of faults."""
@@ -225,7 +225,7 @@ def _line(
         len(counted),
         overall.scored,
         overall.mean_reward,
-        overall.at_k[0].avg_at_k if overall.scored else None,
+        overall.mean_estimate,
         overall.pass_rate,
         example,
     )

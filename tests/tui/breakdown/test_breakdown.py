@@ -27,7 +27,7 @@ async def test_tools_are_counted_and_lead_to_their_rollouts(at_home: Path) -> No
         await go(pilot, "5", to="calculate")
         row = next(line for line in lines(pilot) if "calculate" in line)
         # rollouts, mean, interval, calls, errors, passed
-        assert row.split()[1:] == ["calculate", "32", "0.633", "0.346–0.852", "64", "34", "63.3%"]
+        assert row.split()[1:] == ["calculate", "32", "0.633", "(0.346–0.852)", "64", "34", "63.3%"]
         line = table_of(pilot).line
         assert line is not None and line.name == "calculate"
         await go(pilot, "enter", to="tool calculate")
