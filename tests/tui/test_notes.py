@@ -97,7 +97,7 @@ async def test_the_queue_is_worked_through_in_the_list(run: Path, tmp_path: Path
 async def test_a_review_goes_on_to_the_next_rollout_nobody_reviewed(run: Path, tmp_path: Path) -> None:
     async with walking(tmp_path, run=run, size=(140, 40), reviews=True) as pilot:
         await until(pilot, lambda: shows(pilot, "2 of 2 left to review"))
-        await go(pilot, "enter", to="sample 0 · 1 of 2 · g2-0")
+        await go(pilot, "enter", to="sample 0 › turn 1  1 of 2 · g2-0")
         await go(pilot, "v", to="· g1-0")
         await settled(pilot)
         assert isinstance(pilot.app.screen, RolloutScreen)
