@@ -74,7 +74,7 @@ async def test_a_conversation_is_read_turn_by_turn(made_runs: Path) -> None:
     async with listening(made_runs / "runs") as listener:
         await opened(listener)
         said = await listener.types("open arithmetic-00-0")
-        assert said.startswith("good, arithmetic/test/0, sample 0, arithmetic-00-0\nreward ")
+        assert said.startswith("arithmetic, arithmetic/test/0, sample 0, arithmetic-00-0\nreward ")
         first = (await listener.types("show")).splitlines()
         assert first[0].startswith("turn 1, ")
         assert "user: How much is 17 × 4? Give the number alone." in first

@@ -36,7 +36,8 @@ async def open_rollout(session: Position, target: Target) -> None:
         rollout = (await session.record()).rollout
         named = (rollout.environment.name, rollout.task.id, rollout.sample)
         how = sentence(record_line(rollout).plain)
-    where = crumb_line(run.directory.resolve().name, *named, target.attempt, target.rollout_id, "", None)
+    environment, task, sample = named
+    where = crumb_line(environment, "", task, sample, target.attempt, target.rollout_id, "", None)
     session.output.say(sentence(where.plain.replace("›", "·")))
     session.output.say(how)
     if noted := note_facts(_notes(session, target)):
