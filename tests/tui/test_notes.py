@@ -97,7 +97,7 @@ async def test_the_queue_is_worked_through_in_the_list(run: Path, tmp_path: Path
 async def test_a_review_goes_on_to_the_next_rollout_nobody_reviewed(run: Path, tmp_path: Path) -> None:
     async with walking(tmp_path, run=run, size=(140, 40), reviews=True) as pilot:
         await until(pilot, lambda: shows(pilot, "2 of 2 left to review"))
-        await go(pilot, "enter", to="sample 0 · 1 of 2 · g2-0")
+        await go(pilot, "enter", to="sample 0 › turn 1  1 of 2 · g2-0")
         await go(pilot, "v", to="· g1-0")
         await settled(pilot)
         assert isinstance(pilot.app.screen, RolloutScreen)
@@ -116,3 +116,29 @@ async def test_a_run_that_cannot_be_written_says_so(small_disk: Path, tmp_path: 
         await until(pilot, lambda: "cannot be written" in told(pilot))
         assert "★" not in "\n".join(lines(pilot))
     assert RunNotes.read(small_disk / "run").version == 0
+
+
+async def test_marked_rollouts_are_tagged_starred_and_reviewed_together(run: Path, tmp_path: Path) -> None:
+    add(run, NoteChange("g3-0", tags=("odd", "old")), NoteChange("g3-0", star=True))
+    async with walking(tmp_path, run=run, size=(130, 30)) as pilot:
+        await go(pilot, "2", to="1 of 5")
+        await go(pilot, "space", "space", to="2 marked")
+        await go(pilot, "number_sign", to="Tags to add to 2 rollouts")
+        await go(pilot, *"odd, -old, new", "enter", to="odd, new")
+        await go(pilot, "asterisk", to="Star 2 rollouts?")
+        await go(pilot, "n")
+        await go(pilot, "asterisk", to="1 of them are so already")
+        await go(pilot, "y")
+        await until(pilot, lambda: "starred g2-0" in told(pilot))  # the other was
+        await go(pilot, "U")
+        await until(pilot, lambda: not shows(pilot, "2 marked"))
+        await go(pilot, "A", to="5 marked")
+        await go(pilot, "v", to="Mark as reviewed: 5 rollouts?")
+        await go(pilot, "y")
+        await until(pilot, lambda: "5 rollouts are reviewed" in told(pilot))
+        await go(pilot, "A")
+        await until(pilot, lambda: not shows(pilot, "marked (U"))
+    notes = RunNotes.read(run)
+    assert notes.of("g3-0").tags == ("odd", "new") and notes.of("g2-0").tags == ("odd", "new")
+    assert sum(held.is_reviewed for _, _, held in notes) == 5
+    assert notes.of("g2-0").is_starred and notes.of("g3-0").is_starred and not notes.of("g1-0").is_starred

@@ -34,9 +34,9 @@ async def test_a_run_is_drawn_as_before(at_home: Path) -> None:
     with Album() as album:
         async with walking(at_home, run=GOOD) as pilot:
             await look(pilot, album, "run-overview")
-            for key, name in (("2", "rollouts"), ("3", "tasks"), ("4", "machines")):
+            for key, name in (("2", "rollouts"), ("3", "tasks"), ("4", "machines"), ("5", "breakdown")):
                 await go(pilot, key)
-                await look(pilot, album, f"run-{name}", wide="components" if name == "rollouts" else "")
+                await look(pilot, album, f"run-{name}", wide="ended ·" if name == "rollouts" else "")
 
 
 async def test_a_run_that_plays_is_drawn_as_before(at_home: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_run_that_plays_is_drawn_as_before(at_home: Path) -> None:
         async with playing_run(at_home / "playing"), walking(at_home, run=at_home / "playing", now=MIDWAY) as pilot:
             await look(pilot, album, "playing-overview")
             await go(pilot, "2")
-            await look(pilot, album, "playing-rollouts", wide="components")
+            await look(pilot, album, "playing-rollouts", wide="in flight: ")
 
 
 async def test_a_rollout_is_drawn_as_before(at_home: Path) -> None:
@@ -83,7 +83,7 @@ async def test_a_question_is_drawn_as_before(at_home: Path) -> None:
             await go(pilot, "2")
             app_of(pilot).push_screen(AskScreen("End code-00-1 now, unscored?", "Its record stays.", yes="Cancel it"))
             await settled(pilot)
-            await look(pilot, album, "asking", wide="components")
+            await look(pilot, album, "asking", wide="ended ·")
 
 
 @asynccontextmanager

@@ -113,7 +113,7 @@ def test_attach_filter_to_errors_open_one_and_cancel_one_in_flight(tmux: Tmux, t
     assert before == set()
     tmux.press("watch", "x")
     asked = tmux.until("watch", lambda screen: "now, unscored?" in screen)
-    found = re.search(r"End (\S+) now, unscored\?", asked)
+    found = re.search(r"End [^(]*\((\S+)\) now, unscored\?", asked)
     assert found is not None
     tmux.press("watch", "y")
     tmux.until("watch", lambda screen: "now, unscored?" not in screen)

@@ -19,10 +19,10 @@ class Settings(BaseModel):
 
     theme: str = "rollouthub-dark"
     """Name of a theme, Textual's or the app's own."""
-    sort: str = "seq"
-    """Column by which rollouts are sorted."""
-    is_descending: bool = True
-    """Whether rollouts are sorted in descending order."""
+    preview: bool = True
+    """Whether the rollout at the cursor is shown beside the list, where there is room."""
+    filters: dict[str, str] = {}
+    """Saved filters of rollouts: name → expression."""
     is_folded: bool = True
     """Whether long tool results are folded at first."""
     wraps: bool = True
@@ -63,10 +63,19 @@ def save_settings(settings: Settings, environ: Mapping[str, str], *, since: Sett
         changed = {name: value for name, value in settings if value != getattr(since, name)}
         if not changed:
             return
-        settings = load_settings(environ).model_copy(update=changed)
+        stored = load_settings(environ)
+        if "filters" in changed:
+            changed["filters"] = _merged(stored.filters, settings.filters, since.filters)
+        settings = stored.model_copy(update=changed)
     path = settings_path(environ)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, settings.model_dump_json(indent=2).encode() + b"\n", is_private=True)
     except OSError as error:
         logger.warning("what `hub watch` should remember could not be written: %s", error)
+
+
+def _merged(stored: Mapping[str, str], mine: Mapping[str, str], since: Mapping[str, str]) -> dict[str, str]:
+    """The stored filters with those that were saved or deleted here since they were loaded."""
+    kept = {name: text for name, text in stored.items() if name in mine or name not in since}
+    return {**kept, **{name: text for name, text in mine.items() if since.get(name) != text}}

@@ -20,6 +20,7 @@ class Plain(SteeringScreen):
     def __init__(self, run: WatchedRun, target: Target | None = None) -> None:
         super().__init__()
         self._run, self.aim = run, target
+        self.marked: list[Target] = []
 
     def compose(self) -> ComposeResult:
         """As little as there may be."""
@@ -35,6 +36,11 @@ class Plain(SteeringScreen):
     def target(self) -> Target | None:
         """What the test says."""
         return self.aim
+
+    @property
+    def targets(self) -> list[Target]:
+        """The rollouts that a test marks."""
+        return self.marked
 
 
 def told(app: App[None]) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from rollouthub.live.steering.availability import Action, Situation, why_not
 
 PLAYING = Situation("running", None, True, "running", 4, "g1-0", "model", None, True, False)
+NOT_YET = "no hub has answered for it yet, and it is asked again every 2 s; it may play elsewhere, or have no socket"
 ENDED = replace(PLAYING, status="finished", is_steered=False, state=None, concurrency=None, in_flight=None)
 
 
@@ -22,7 +23,7 @@ def test_in_a_run_that_plays_its_rollouts_and_itself_can_be_steered(action: Acti
     [
         ("cancel", ENDED, "the run is over: nothing of it plays"),
         ("cancel", replace(ENDED, status="dead"), "the run is dead (its process is gone): nothing of it plays"),
-        ("shell", replace(PLAYING, is_steered=False), "no hub answers for it: it plays elsewhere, or has no socket"),
+        ("shell", replace(PLAYING, is_steered=False), NOT_YET),
         (
             "pause",
             replace(PLAYING, is_steered=False, host="far\x1b[31m"),

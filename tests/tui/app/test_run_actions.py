@@ -4,7 +4,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, Label
 
 from rollouthub import Outcome
 from rollouthub.live.steering.action_target import Target
@@ -142,3 +142,57 @@ async def test_a_run_that_is_not_read_yet_cannot_be_acted_on(tmp_path: Path, key
     async with app.run_test() as pilot:
         await pilot.press(key)
         assert told(app) == ["the run is not read yet"]
+
+
+async def test_marked_rollouts_are_cancelled_together_after_one_question(watch: Watch, tmp_path: Path) -> None:
+    guest = Guest()
+    async with watch(guest, limit=6) as run:
+        await until(lambda: guest.waiting == 3)
+        watched = await attached(run)
+        first, second, third = run.ids()
+        app, screen = staged(watched, Target(first, 0, None), tmp_path)
+        screen.marked = [Target(second, 0, None), Target(third, 0, None), Target("gone", 0, None)]
+        async with app.run_test() as pilot:
+            await pilot.press("x")
+            assert isinstance(app.screen, AskScreen)
+            shown = [str(label.content) for label in app.screen.query(Label)]
+            assert shown[0] == "End 2 rollouts now, unscored?"
+            assert "1 of the 3 marked are not in flight" in shown[1]
+            await pilot.press("y")
+            await until(lambda: not {second, third} & set(run.live.attempts))
+            await settled(pilot)
+            assert told(app) == ["cancelled 2 rollouts"]
+            assert first in run.live.attempts
+            app.clear_notifications()
+            await until(
+                lambda: watched.refresh() or not {second, third} & {live.rollout_id for live in watched.feed.live}
+            )
+            await until(lambda: watched.refresh() or {second, third} <= set(watched.feed.columns.texts["rollout_id"]))
+            places = {name: watched.feed.columns.texts["rollout_id"].index(name) for name in (second, third)}
+            screen.marked = [Target(name, 0, place) for name, place in places.items()]
+            await pilot.press("r", "y")
+            await until(lambda: len(told(app)) == 1)
+            assert told(app) == ["2 rollouts will be played again"]
+        watched.close()
+    assert all(Outcome.CANCELLED in [each.outcome for each in run.records()[name]] for name in (second, third))
+
+
+async def test_a_rollout_that_ended_meanwhile_says_what_became_of_it(watch: Watch, tmp_path: Path) -> None:
+    guest = Guest()
+    async with watch(guest, limit=3) as run:
+        await until(lambda: guest.waiting == 3)
+        watched = await attached(run)
+        one = run.ids()[0]
+        app, _ = staged(watched, Target(one, 0, None), tmp_path)
+        async with app.run_test() as pilot:
+            await pilot.press("x")  # the question stays open while the rollout ends
+            async with run.knock() as client:
+                await client.interrupt(one)
+            await until(lambda: one not in run.live.attempts)
+            with anyio.fail_after(60):
+                while not run.records().get(one):
+                    await anyio.lowlevel.checkpoint()
+            await pilot.press("y")
+            await until(lambda: told(app))
+            assert told(app)[0].startswith(f"{one} has ended meanwhile: ")
+        watched.close()

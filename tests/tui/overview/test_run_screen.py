@@ -49,7 +49,8 @@ async def test_the_most_important_comes_first_on_a_small_terminal_and_the_rest_i
         assert seen[0].split() == ["good", "✓", "finished"]
         assert "arithmetic, code, customer_service · tool_loop · openai/small" in seen[1]
         assert "96/96" in seen[2]
-        assert seen[3].split() == ["[1", "overview]", "2", "rollouts", "96", "3", "tasks", "24", "4", "machines"]
+        tabs = ["[1", "overview]", "2", "rollouts", "96", "3", "tasks", "24", "4", "machines", "5", "breakdown"]
+        assert seen[3].split() == tabs
         for words in ("0.557–0.772", "retried       3", "█ scored 89 92.7%", "+4 more"):
             assert shows(pilot, words), words
         assert not shows(pilot, "29/32")

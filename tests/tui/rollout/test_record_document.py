@@ -66,7 +66,7 @@ def test_the_words_of_a_judge_stand_with_the_turn_and_with_the_score() -> None:
     assert "judge\nto the point" in by_turn[1]
     assert "judge" not in by_turn[0]
     words = told(verdict(rollout, None))
-    assert "Words of the judge\nthe whole\na deal\nseat agent\nheld" in words
+    assert "Said by judges and other models\njudge, of the whole\na deal\njudge, of agent\nheld" in words
     assert "ghost" not in words
 
 

@@ -54,7 +54,7 @@ async def test_a_conversation_is_read_folded_searched_and_copied(good: WatchedRu
     reward = good.feed.columns.numbers["reward"][place]
     async with showing(good, tmp_path, "code-01-0", among=among) as (pilot, screen):
         check(pilot, "conversation")
-        assert shows(pilot, "code · code/test/1 · sample 0 · 5 of 32")
+        assert shows(pilot, "code/test/1 › sample 0 › turn 1  5 of 32")
         assert shows(pilot, f"✓ reward {reward:.3f} passed · finished · 3 turns")
         assert shows(pilot, "▾ turn 1")
         await go(pilot, "space", to="▸ turn 1")

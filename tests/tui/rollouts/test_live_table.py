@@ -91,6 +91,7 @@ async def test_hostile_names_break_no_line(tmp_path: Path, width: int) -> None:
     run.feed.live = [LiveState("l-0", name, name, 0, 0, "model", 1, 9, 1.0) for name in NASTY]
     pane = RolloutsPane()
     app, _ = app_for(run, pane, tmp_path)
+    app.settings.preview = False
     async with app.run_test(size=(width, 30)) as pilot:
         pane.show(run)
         await pilot.pause()

@@ -190,7 +190,7 @@ def cancelled(terminal: Terminal) -> str:
         terminal.until_after(start, b"\r\n")
         terminal.until_after(start + len(b"cancel 6\r\n"), b" ")
         terminal.until_after(start + len(b"cancel 6\r\n"), b": " if b"End " in terminal.seen[start:] else b"> ")
-        if found := re.search(rb"End (\S+) now, unscored\?", terminal.seen[start:]):
+        if found := re.search(rb"End [^(\n]*\((\S+)\) now, unscored\?", terminal.seen[start:]):
             asked(terminal, b"yes\n", b"> ")
             return found[1].decode()
     raise AssertionError("every one had ended")

@@ -36,7 +36,8 @@ async def test_a_rollout_is_cancelled_after_a_yes_and_typed_as_cancelled(watch: 
         victim = listener.session.meant("2").rollout_id
         person.answers = ["certainly not"]
         refused = await listener.types("cancel 2")
-        assert refused.startswith(f"End {victim} now, unscored? What it did stays in its record; retry, or ")
+        assert refused.startswith("End ")
+        assert f"({victim}) now, unscored? What it did stays in its record; retry, or " in refused
         assert refused.endswith("Nothing was done.\n")
         assert victim in run.live.attempts
         person.answers = ["yes"]

@@ -57,7 +57,7 @@ async def test_a_run_is_paused_resized_and_resumed_and_a_rollout_cancelled(watch
             flight = await visit.get(f"{path}/rollout/{victim}")
             assert "Score it now" in flight.text and "tool call look" in words(flight.text)
             asks = await visit.get(f"{path}/do/cancel?rollout={victim}")
-            assert f"End {victim} now, unscored?" in unescape(asks.text)
+            assert f"({victim}) now, unscored?" in unescape(asks.text)
             done = await visit.post(f"{path}/do/cancel?rollout={victim}", key_in(asks.text))
             assert done.status_code == 200
             await until(lambda: victim not in run.live.attempts)

@@ -1,13 +1,14 @@
 """Performs actions from a screen: asks for confirmation, sends the request, and shows the reply or refusal."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from textual.screen import Screen
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.availability import Action, next_concurrency
-from rollouthub.live.steering.control_requests import LONGEST_ANSWER, HubRequests, no_concurrency
+from rollouthub.live.steering.bulk_requests import BULK_ACTIONS, BulkRequests
+from rollouthub.live.steering.control_requests import LONGEST_ANSWER, HubRequests, no_concurrency, rollout_words
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain, plain_name
 from rollouthub_tui.actions.file_viewer import open_files
@@ -23,14 +24,21 @@ class ScreenActions:
     retry_word = "r"
     """The key for playing a sample again, in words."""
 
-    def __init__(self, screen: Screen[None], run: WatchedRun, target: Target | None) -> None:
+    def __init__(
+        self, screen: Screen[None], run: WatchedRun, target: Target | None, marked: Sequence[Target] = ()
+    ) -> None:
+        """With `marked` rollouts, what can be done for many is done for them."""
         self._screen, self._run, self._target = screen, run, target
         self._hub = HubRequests(self, run, target)
+        self._marked = BulkRequests(self, run, marked, is_web=app_of(screen).is_web) if marked else None
 
     async def give(self, action: Action) -> None:
         """Perform an action to its end."""
         try:
-            await self._orders[action]()
+            if self._marked is not None and action in BULK_ACTIONS:
+                await self._marked.give(action)
+            else:
+                await self._orders[action]()
         except (HubError, OSError, ValueError) as error:
             self.hear(said(error), is_error=True)
 
@@ -62,7 +70,7 @@ class ScreenActions:
 
     async def _message(self) -> None:
         asked = TextScreen(
-            f"Tell the agent of {plain_name(self._hub.rollout_id)}",
+            f"Tell the agent of {rollout_words(self._run.feed, self._hub.rollout_id)}",
             "It reads this as its user's words, goes on, and its record says that it was told.",
         )
         text = await app_of(self._screen).push_screen_wait(asked)

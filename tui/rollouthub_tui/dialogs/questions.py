@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList
 from textual.widgets.option_list import Option
 
-_CSS = """
+DIALOG_CSS = """
 {name} {{ align: center middle; }}
 {name} > Vertical {{
     width: 76; max-width: 96%; height: auto; max-height: 90%;
@@ -33,7 +33,7 @@ class AskScreen(ModalScreen[bool]):
 
     AUTO_FOCUS = "#no"
     """From the first frame on Enter means no."""
-    DEFAULT_CSS = _CSS.format(name="AskScreen")
+    DEFAULT_CSS = DIALOG_CSS.format(name="AskScreen")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
         Binding("n,escape,q", "answer(False)", "No"),
@@ -65,7 +65,7 @@ class AskScreen(ModalScreen[bool]):
 class TextScreen(ModalScreen[str | None]):
     """Asks for a line of text; the result is None if it is dismissed."""
 
-    DEFAULT_CSS = _CSS.format(name="TextScreen")
+    DEFAULT_CSS = DIALOG_CSS.format(name="TextScreen")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Leave it", priority=True),
     ]
@@ -122,7 +122,7 @@ class Choices(OptionList):
 class ChooseScreen(ModalScreen[int | None]):
     """Asks to choose one of several options; the result is None if it is dismissed."""
 
-    DEFAULT_CSS = _CSS.format(name="ChooseScreen")
+    DEFAULT_CSS = DIALOG_CSS.format(name="ChooseScreen")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,h", "dismiss(None)", "Leave it"),
         Binding("j", "move('down')", "Down", show=False),

@@ -50,6 +50,7 @@ class PairScreen(Screen[None]):
         self._run = run
         columns = run.feed.columns
         self._group = columns.words["group_id"][first_place] or ""
+        self._task_id = columns.words["task_id"][first_place] or self._group
         self._names = [self._name_at(place) for place in (first_place, second_place)]
         self._chosen = 1
         self._reading: Worker[None] | None = None
@@ -115,7 +116,7 @@ class PairScreen(Screen[None]):
         self.query_one(".message", Static).update(Text(words))
 
     def _title(self) -> None:
-        words = f"Two rollouts of {named(self._group)}"
+        words = f"{named(self._run.directory.resolve().name)} › {named(self._task_id)} › two samples"
         view = self.view
         if self.pair is not None and view.changes:
             at = "" if view.change is None else f"{view.change + 1} of "

@@ -1,5 +1,6 @@
 """The screen of one rollout, finished or in flight."""
 
+from collections.abc import Collection, Iterable
 from functools import partial
 from typing import ClassVar
 
@@ -7,18 +8,20 @@ import anyio.to_thread
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.widgets import ContentSwitcher, Footer, Input, Static
+from textual.widgets import ContentSwitcher, Input, Static
 from textual.worker import Worker
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import RolloutList
 from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.availability import Action
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
 from rollouthub_tui.actions.note_taking import NoteKind
 from rollouthub_tui.navigation import app_of, navigator
+from rollouthub_tui.screens.key_hints import rollout_hints
 from rollouthub_tui.screens.steering_screen import SteeringScreen
+from rollouthub_tui.widgets.key_line import KeyHint, KeyLine
 from rollouthub_tui.widgets.rollout.clipboard import copied
 from rollouthub_tui.widgets.rollout.document import Medium
 from rollouthub_tui.widgets.rollout.document_view import DocumentView
@@ -27,12 +30,12 @@ from rollouthub_tui.widgets.rollout.notes_line import NotesLine
 from rollouthub_tui.widgets.rollout.picture_screen import PictureScreen
 from rollouthub_tui.widgets.rollout.pictures import load_picture
 from rollouthub_tui.widgets.rollout.record_document import raw_record
-from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, other_sample, place_of, read_record, training_rows
-from rollouthub_tui.widgets.rollout.rollout_heading import TABS, heading_parts, name_line, tab_line
+from rollouthub_tui.widgets.rollout.record_reader import ReadRecord, other_sample, place_of, read_record
+from rollouthub_tui.widgets.rollout.rollout_heading import TABS, crumb_line, heading_parts, tab_line
 from rollouthub_tui.widgets.rollout.rows_view import RowsView
 from rollouthub_tui.widgets.rollout.score_document import Mates, verdict
 from rollouthub_tui.widgets.rollout.source_list import SourceList
-from rollouthub_tui.widgets.rollout.token_heatmap import HeatView, legend
+from rollouthub_tui.widgets.rollout.token_tab import TokenTab
 from rollouthub_tui.widgets.rollout.transcript import transcript
 from rollouthub_tui.widgets.rollout.waterfall import Waterfall
 
@@ -63,9 +66,6 @@ class RolloutScreen(SteeringScreen):
     RolloutScreen #which, RolloutScreen #how { background: $surface; padding: 0 1; }
     RolloutScreen #said { color: $text-muted; padding: 0 1; }
     RolloutScreen ContentSwitcher { height: 1fr; }
-    RolloutScreen #tokens Static { height: auto; padding: 0 1; }
-    RolloutScreen #rows { height: 1; }
-    RolloutScreen #token { min-height: 2; max-height: 3; }
     RolloutScreen #find { height: 1; border: none; padding: 0 1; display: none; background: $surface; }
     RolloutScreen #find.-asked { display: block; }
     """
@@ -97,6 +97,7 @@ class RolloutScreen(SteeringScreen):
         """The line at the bottom, as it was drawn."""
         self._reading: Worker[None] | None = None
         self._seeks = True
+        self._named, self._crumb = ("", "", 0), tuple[object, ...]()
 
     @property
     def watched(self) -> WatchedRun:
@@ -116,23 +117,18 @@ class RolloutScreen(SteeringScreen):
 
     def compose(self) -> ComposeResult:
         """Heading, tabs, and a view for each tab."""
-        yield Static(id="which")
-        yield Static(id="how")
+        yield from (Static(id="which"), Static(id="how"))
         yield NotesLine()
         yield Static(id="tabs")
         with ContentSwitcher(initial=TABS[0]):
             yield DocumentView(id="conversation")
             yield DocumentView(id="score")
-            with Vertical(id="tokens"):
-                yield Static(id="rows")
-                yield HeatView(id="heat")
-                yield Static(id="token")
-                yield Static(legend(not app_of(self).no_color), id="legend")
+            yield TokenTab(id="tokens")
             yield Waterfall(id="timings")
             yield DocumentView(id="record")
         yield Static(id="said")
         yield Input(placeholder="a regular expression, or a text", id="find")
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read the record, or ask the hub if it is in flight."""
@@ -208,12 +204,19 @@ class RolloutScreen(SteeringScreen):
         state = next((each for each in run.feed.live if each.rollout_id == self._rollout_id), None)
         rollout = None if self._record is None else self._record.rollout
         is_running = run.is_open and run.feed.info.status == "running"
-        named, how = heading_parts(rollout, shown, state, is_running, self._is_reading)
-        position = self._list.words(self._place)
-        self.query_one("#which", Static).update(name_line(*named, self._attempt, self._rollout_id, position))
+        self._named, how = heading_parts(rollout, shown, state, is_running, self._is_reading)
+        self._tell_crumb()
         self.query_one("#how", Static).update(how)
         self._tell_notes()
         self._say()
+
+    def _tell_crumb(self) -> None:
+        """Show where this is: run, task, sample, and the turn at the cursor."""
+        turn = self._view.turn_at_cursor if isinstance(self._view, DocumentView) else None
+        where = (*self._named, self._attempt, self._rollout_id, self._list.words(self._place), turn)
+        if where != self._crumb:
+            self._crumb = where
+            self.query_one("#which", Static).update(crumb_line(self._run.directory.resolve().name, *where))
 
     def _tell_notes(self) -> None:
         self.query_one(NotesLine).show(self._run.feed.notes.of(self._rollout_id, self._attempt))
@@ -253,27 +256,23 @@ class RolloutScreen(SteeringScreen):
                 mates = None if place is None else Mates.of(self._run.feed.columns, place)
                 self.query_one("#score", DocumentView).show(verdict(rollout, mates))
             case "tokens":
-                self.query_one(HeatView).show(rollout, lengths)
-                self.query_one("#token", Static).update(self.query_one(HeatView).words())
-                self.run_worker(partial(self._count_rows, record), exclusive=True, group="rows")
+                self.query_one(TokenTab).show(self._run.directory, record)
             case "timings":
                 self.query_one(Waterfall).show(rollout)
             case _:
                 self.query_one("#record", DocumentView).show(raw_record(rollout, lengths))
 
-    async def _count_rows(self, record: ReadRecord) -> None:
-        rows = self.query_one("#rows", Static)
-        rows.update(Text("counting training rows …", style="dim"))
-        try:
-            told = await anyio.to_thread.run_sync(training_rows, self._run.directory, record)
-        except (HubError, OSError, ValueError) as error:
-            told = plain_name(said(error))
-        if record is self._record:
-            rows.update(Text(told))
-
-    def on_heat_view_moved(self) -> None:
-        """Show the token at the cursor in words."""
-        self.query_one("#token", Static).update(self.query_one(HeatView).words())
+    def key_hints(self, possible: Collection[Action]) -> Iterable[KeyHint]:
+        """The keys of the current tab that do something now."""
+        view = self._view
+        return rollout_hints(
+            self._tab,
+            possible,
+            is_asking=self.query_one("#find", Input).has_class("-asked"),
+            has_matches=isinstance(view, DocumentView) and view.matches is not None,
+            has_record=self._record is not None,
+            has_list=self._list.rows is not None,
+        )
 
     def _say(self) -> None:
         """Show a line at the bottom: search results, news, errors."""
@@ -289,6 +288,8 @@ class RolloutScreen(SteeringScreen):
         if text != self._said:
             self._said = text
             self.query_one("#said", Static).update(Text(text, no_wrap=True, overflow="ellipsis"))
+        self._tell_crumb()
+        self.show_keys()
 
     def action_tab(self, tab: str) -> None:
         """Show another tab of the rollout."""

@@ -1,22 +1,30 @@
-"""The screen of a run, with its progress and results in four panes."""
+"""The screen of a run, with its progress and results in five panes."""
 
 import sqlite3
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import ContentSwitcher, Footer, Static
+from textual.widgets import ContentSwitcher, Static
 
+from rollouthub.analysis.breakdowns import Kind
 from rollouthub.errors import HubError, said
+from rollouthub.live.follow.filter import quoted_text
 from rollouthub.live.follow.run_figures import figures_in
 from rollouthub.live.steering.action_target import Target
+from rollouthub.live.steering.availability import Action
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
 from rollouthub.views.terminal.text_fit import apart, cut
 from rollouthub_tui.actions.note_taking import NoteKind
+from rollouthub_tui.screens.key_hints import list_hints, pane_hints
 from rollouthub_tui.screens.steering_screen import SteeringScreen
+from rollouthub_tui.widgets.breakdown.breakdown_pane import BreakdownPane
+from rollouthub_tui.widgets.breakdown.breakdown_table import TITLES
+from rollouthub_tui.widgets.key_line import KeyHint, KeyLine
 from rollouthub_tui.widgets.machines import MachinesPane
 from rollouthub_tui.widgets.overview.pane import OverviewPane
 from rollouthub_tui.widgets.overview.panels import FiguresPanel
@@ -25,17 +33,17 @@ from rollouthub_tui.widgets.overview.tab_line import TabLine
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from rollouthub_tui.widgets.rollouts.tasks_table import TasksPane
 
-PaneName = Literal["overview", "rollouts", "tasks", "machines"]
-PANES: tuple[PaneName, ...] = ("overview", "rollouts", "tasks", "machines")
+PaneName = Literal["overview", "rollouts", "tasks", "machines", "breakdown"]
+PANES: tuple[PaneName, ...] = get_args(PaneName)
 _TICK_SECONDS, _LOOK_SECONDS = 0.25, 2.0
 _ENDED_TICKS = 4
 """For an ended run, only one tick in this many checks for changes: the run may be resumed."""
 _LONGEST_PROBLEM = 1000
 _FIGURES = ("counts", "timeline", "histogram", "environments", "stages", "groups")
 """The feed's sets of figures for the panes, in the order in which they are computed."""
-_NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts"}
+_NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts", "breakdown": "groups"}
 """The sets of figures a pane needs before it is shown; the overview shows those that exist."""
-_GOING = ("1", "2", "3", "4", "tab", "shift+tab")
+_GOING = ("1", "2", "3", "4", "5", "tab", "shift+tab")
 
 
 class RunScreen(SteeringScreen):
@@ -56,6 +64,7 @@ class RunScreen(SteeringScreen):
         Binding("2", "pane('rollouts')", "Rollouts", show=False),
         Binding("3", "pane('tasks')", "Tasks, groups of samples", show=False),
         Binding("4", "pane('machines')", "Machines", show=False),
+        Binding("5", "pane('breakdown')", "Breakdown by tool, finish reason, stop, tag, fault", show=False),
         Binding("tab", "next_pane(1)", "Pane", tooltip="The next pane"),
         Binding("shift+tab", "next_pane(-1)", "Previous pane", show=False),
     ]
@@ -79,6 +88,18 @@ class RunScreen(SteeringScreen):
         """The rollout at the cursor of the current pane."""
         pane = self._panes.get(self.pane)
         return pane.target if isinstance(pane, RolloutsPane | TasksPane) and self._has_pane() else None
+
+    @property
+    def targets(self) -> Sequence[Target]:
+        """The rollouts that are marked in the list."""
+        pane = self._panes.get(self.pane)
+        return pane.targets if isinstance(pane, RolloutsPane) and self._has_pane() else ()
+
+    @property
+    def marked_count(self) -> int:
+        """The number of rollouts that are marked in the list."""
+        pane = self._panes.get(self.pane)
+        return len(pane.table.marked) if isinstance(pane, RolloutsPane) else 0
 
     @property
     def _is_ready(self) -> bool:
@@ -109,11 +130,12 @@ class RunScreen(SteeringScreen):
         self._heading, self._progress = Heading("", id="heading"), ProgressPanel("", id="progress")
         self._tabs = TabLine(PANES)
         self._problem = Static(id="problem", markup=False)
-        self._panes: dict[PaneName, OverviewPane | RolloutsPane | TasksPane | MachinesPane] = {
+        self._panes: dict[PaneName, OverviewPane | RolloutsPane | TasksPane | MachinesPane | BreakdownPane] = {
             "overview": OverviewPane(id="overview"),
             "rollouts": RolloutsPane(id="rollouts"),
             "tasks": TasksPane(id="tasks"),
             "machines": MachinesPane(id="machines"),
+            "breakdown": BreakdownPane(id="breakdown"),
         }
         yield self._heading
         yield self._progress
@@ -122,7 +144,7 @@ class RunScreen(SteeringScreen):
         yield Static(id="trouble", markup=False)
         with ContentSwitcher(initial=self._pane):
             yield from self._panes.values()
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read the run in a thread, then refresh at every tick."""
@@ -184,7 +206,8 @@ class RunScreen(SteeringScreen):
         """Update what is visible."""
         if not self.is_attached:
             return
-        run = self.watched
+        run, pane = self.watched, self._panes[self._pane]
+        self._heading.crumb = pane.task_words if isinstance(pane, RolloutsPane) and self._has_pane() else ""
         self._heading.show(run)
         if "timeline" in self._made:
             self._progress.show(run)
@@ -201,6 +224,15 @@ class RunScreen(SteeringScreen):
             pane.show_made(self.watched, self._made)
         else:
             pane.show(self.watched)
+        self.show_keys()
+
+    def key_hints(self, possible: Collection[Action]) -> Iterable[KeyHint]:
+        """The keys of the current pane that do something now."""
+        view, pane = self.watched.view, self._panes[self._pane]
+        is_paused = view is not None and view.status == "paused"
+        if isinstance(pane, RolloutsPane):
+            return list_hints(pane, possible, is_paused=is_paused)
+        return pane_hints(self._pane, possible, is_paused=is_paused)
 
     def _show_problem(self) -> None:
         problem = self.watched.problem
@@ -213,7 +245,7 @@ class RunScreen(SteeringScreen):
     def _show_tabs(self) -> None:
         feed, made = self.watched.feed, self._made
         rollouts = f"{feed.counts.effective:,}" if "counts" in made else ""
-        remarks = ["", rollouts, f"{len(feed.groups):,}" if "groups" in made else "", ""]
+        remarks = ["", rollouts, f"{len(feed.groups):,}" if "groups" in made else "", "", ""]
         self._tabs.show_tabs(self._pane, remarks)
 
     def _look(self) -> None:
@@ -257,12 +289,22 @@ class RunScreen(SteeringScreen):
         self._go("rollouts")
         self.query_one(RolloutsPane).only_group(event.group_id)
 
+    def on_breakdown_pane_chosen(self, event: BreakdownPane.Chosen) -> None:
+        """List the rollouts of the chosen line: by a filter where one can say it."""
+        self._go("rollouts")
+        pane, line = self.query_one(RolloutsPane), event.line
+        kind: Kind = event.kind
+        if kind in ("tags", "stops"):
+            pane.only_filter(f"{kind.removesuffix('s')} == {quoted_text(line.name)}")
+        else:
+            pane.only_rows(f"{TITLES[kind]} {line.name}", line.places, attempts=kind == "faults")
+
     def _go(self, name: PaneName) -> None:
         self._pane = name
         self.query_one(ContentSwitcher).current = name
         self._show_tabs()
         # At once: the next key is meant for this pane, and in another one it may pause a run.
         pane = self._panes[name]
-        self.set_focus(pane.table if isinstance(pane, RolloutsPane | TasksPane) else pane)
+        self.set_focus(pane.table if isinstance(pane, RolloutsPane | TasksPane | BreakdownPane) else pane)
         self._is_turning = True
         self.call_after_refresh(self._show_pane)

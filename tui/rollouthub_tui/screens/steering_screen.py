@@ -1,5 +1,6 @@
 """Actions on a run and its rollouts, shared by all screens that show them."""
 
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import ClassVar, cast, get_args
 
@@ -9,13 +10,17 @@ from textual.screen import Screen
 
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.availability import Action, Situation, situation, why_not
+from rollouthub.live.steering.bulk_requests import BULK_ACTIONS, possible_targets
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain
 from rollouthub_tui.actions.note_taking import NoteKind, NoteTaking
 from rollouthub_tui.actions.screen_actions import ScreenActions
 from rollouthub_tui.navigation import app_of
+from rollouthub_tui.widgets.key_line import KeyHint, KeyLine
 
 _LOOK_SECONDS = 0.5
+_LOOKED_AT = 500
+"""Most marked rollouts of which each is looked at, to know whether a key is possible."""
 LONGEST_COPY = 100_000
 
 
@@ -59,6 +64,16 @@ class SteeringScreen(Screen[None]):
         raise NotImplementedError
 
     @property
+    def targets(self) -> Sequence[Target]:
+        """The marked rollouts, for which actions are then; empty if none is."""
+        return ()
+
+    @property
+    def marked_count(self) -> int:
+        """The number of marked rollouts, without looking at each."""
+        return len(self.targets)
+
+    @property
     def is_seen(self) -> bool:
         """Whether this screen is on top, or only a dialog is above it."""
         # Textual takes every screen for current that is right below the top one.
@@ -71,16 +86,28 @@ class SteeringScreen(Screen[None]):
     def on_mount(self) -> None:
         """Check at intervals which actions are available, for the footer."""
         self.set_interval(_LOOK_SECONDS, self._look_again)
+        self.call_after_refresh(self._look_again)
 
     def _look_again(self) -> None:
         if not self.is_active:
             return
         # Not the situation itself: on a run that plays it changes all the time, and a footer made anew costs a frame.
         now = self._situation = self._now()
-        possible = tuple(action for action in get_args(Action) if why_not(action, now) is None)
+        possible = tuple(action for action in get_args(Action) if self._why_not(action, now) is None)
         if possible != self._possible:
             self._possible = possible
             self.refresh_bindings()
+        self.show_keys()
+
+    def key_hints(self, possible: Collection[Action]) -> Iterable[KeyHint]:
+        """The keys that are worth telling now; `possible` are the actions that are."""
+        return ()
+
+    def show_keys(self) -> None:
+        """Show the keys that do something here and now."""
+        if self._possible is not None:
+            for line in self.query(KeyLine):
+                line.show_hints(self.key_hints(self._possible))
 
     def _now(self) -> Situation:
         return situation(self.watched, self.target, is_web=app_of(self).is_web)
@@ -88,13 +115,22 @@ class SteeringScreen(Screen[None]):
     def why_not(self, action: Action) -> str | None:
         """Why an action is not available now; None if it is."""
         self._situation = self._now()
-        return why_not(action, self._situation)
+        return self._why_not(action, self._situation)
+
+    def _why_not(self, action: Action, now: Situation) -> str | None:
+        """Whether any of the marked rollouts allows an action; of very many, all may."""
+        reason = why_not(action, now)
+        if reason is None or action not in BULK_ACTIONS or not self.marked_count:
+            return reason
+        if self.marked_count > _LOOKED_AT:
+            return None
+        return None if possible_targets(self.watched, action, self.targets, is_web=app_of(self).is_web) else reason
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Disable actions that were unavailable at the last check, since Textual asks this for every key many times."""
         if action == "steer" and parameters:
             self._situation = self._situation or self._now()
-            if why_not(cast(Action, parameters[0]), self._situation):
+            if self._why_not(cast(Action, parameters[0]), self._situation):
                 return None
         return super().check_action(action, parameters)
 
@@ -118,7 +154,8 @@ class SteeringScreen(Screen[None]):
         if action == "copy":
             self.copy()
             return
-        order = partial(ScreenActions(self, self.watched, self.target).give, action)
+        actions = ScreenActions(self, self.watched, self.target, self.targets)
+        order = partial(actions.give, action)
         self.run_worker(order, group="actions", name=action)
 
     def action_note(self, kind: NoteKind) -> None:
@@ -126,7 +163,8 @@ class SteeringScreen(Screen[None]):
         self.run_worker(partial(self._take_note, kind), group="actions", name=kind)
 
     async def _take_note(self, kind: NoteKind) -> None:
-        if await NoteTaking(self, self.watched, self.target).take(kind):
+        targets = self.targets or ((self.target,) if self.target is not None else ())
+        if await NoteTaking(self, self.watched, targets).take(kind):
             self.noted(kind)
 
     def noted(self, kind: NoteKind) -> None:

@@ -16,7 +16,7 @@ from rollouthub_tui.text.speakable_text import sentence
 from rollouthub_tui.widgets.rollout.document import Section
 from rollouthub_tui.widgets.rollout.live_transcript import LiveTranscript
 from rollouthub_tui.widgets.rollout.outcome_facts import Mates
-from rollouthub_tui.widgets.rollout.rollout_heading import live_line, lost_line, name_line, record_line
+from rollouthub_tui.widgets.rollout.rollout_heading import crumb_line, live_line, lost_line, record_line
 from rollouthub_tui.widgets.rollout.transcript import transcript
 
 PARTS = ("conversation", "score", "timings", "notes")
@@ -36,7 +36,9 @@ async def open_rollout(session: Position, target: Target) -> None:
         rollout = (await session.record()).rollout
         named = (rollout.environment.name, rollout.task.id, rollout.sample)
         how = sentence(record_line(rollout).plain)
-    session.output.say(sentence(name_line(*named, target.attempt, target.rollout_id, "").plain))
+    environment, task, sample = named
+    where = crumb_line(environment, "", task, sample, target.attempt, target.rollout_id, "", None)
+    session.output.say(sentence(where.plain.replace("›", "·")))
     session.output.say(how)
     if noted := note_facts(_notes(session, target)):
         session.output.say(f"noted: {', '.join(noted)}; show notes reads them")

@@ -97,3 +97,11 @@ _CHANGING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+(?:\.\d+)?|'[^']*'|\"[^
 def gist(message: str) -> str:
     """Return a message without the parts that vary between like faults: numbers, ids and quoted text."""
     return _CHANGING.sub("…", message)[:120]
+
+
+def fault_key(fault: str, phase: str | None, status: int | None, message: str) -> str:
+    """What faults of one cause have in common, in words: what broke, when, its HTTP status, and the gist of the
+    message.
+    """
+    where = f" in {phase}" if phase else ""
+    return f"{fault}{where}{'' if status is None else f' {status}'}: {gist(message)}"

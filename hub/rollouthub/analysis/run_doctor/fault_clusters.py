@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rollouthub.analysis.run_doctor.attempt_rows import AttemptRow, RunRecord
-from rollouthub.analysis.run_doctor.causes import cause_of, gist
+from rollouthub.analysis.run_doctor.causes import cause_of, fault_key
 from rollouthub.analysis.run_doctor.symptom import Symptom, Weight, share, some_ids
 from rollouthub.rollout import Outcome
 
@@ -27,11 +27,12 @@ class _Cluster:
 
 def faults(run: RunRecord) -> Iterator[Symptom]:
     """Yield the faults grouped by cause, those that cost most scores first."""
-    clusters: dict[tuple[str, str | None, int | None, str], _Cluster] = {}
+    clusters: dict[str, _Cluster] = {}
     for attempt in run.attempts:
         if attempt.fault is not None:
             boundary = attempt.fault.partition(":")[0]
-            key = (attempt.fault, attempt.fault_phase, attempt.fault_status, gist(attempt.fault_message or ""))
+            message = attempt.fault_message or ""
+            key = fault_key(attempt.fault, attempt.fault_phase, attempt.fault_status, message)
             clusters.setdefault(key, _Cluster(boundary)).attempts.append(attempt)
     ordered = sorted(clusters.values(), key=lambda cluster: (len(cluster.lost), len(cluster.attempts)), reverse=True)
     for cluster in ordered[:MOST_CLUSTERS]:

@@ -79,6 +79,12 @@ class RolloutFilter:
     """Whether it matches other rows when notes change."""
 
 
+def quoted_text(text: str) -> str:
+    """A text as a value of a filter."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def parse_filter(text: str) -> RolloutFilter:
     """Parse an expression; an empty one matches every row.
 

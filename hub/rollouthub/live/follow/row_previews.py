@@ -11,7 +11,7 @@ CHARACTERS = 240
 """Most characters of a preview."""
 _READ = 4 * CHARACTERS
 _MOST_MESSAGES = 12
-_MOST_BODY = 2**23
+MOST_BODY = 2**23
 """Records and turns stored in more characters than this are not parsed for a preview."""
 
 
@@ -34,7 +34,7 @@ def _text_at(path: str) -> str:
     return f"substr(CASE json_type(turns.body, {path}) WHEN 'text' THEN {whole} ELSE {parts} END, 1, {_READ})"
 
 
-_SMALL = f"length(body) <= {_MOST_BODY}"
+_SMALL = f"length(body) <= {MOST_BODY}"
 _RECORD = f"""
 SELECT substr(json_extract(body, '$.answer'), 1, {_READ}),
     substr(coalesce(json_extract(body, '$.score.feedback'), json_extract(body, '$.faults[0].message')), 1, {_READ})

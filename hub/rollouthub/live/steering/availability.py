@@ -118,7 +118,7 @@ def _no_hub(action: Action, now: Situation) -> str | None:
         return None
     if now.host is not None:
         return f"it plays on {plain_name(now.host)}; its hub can be reached only there"
-    return "no hub answers for it: it plays elsewhere, or has no socket"
+    return "no hub has answered for it yet, and it is asked again every 2 s; it may play elsewhere, or have no socket"
 
 
 def _word(status: ShownStatus | None) -> str:

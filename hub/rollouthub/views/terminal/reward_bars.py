@@ -73,7 +73,7 @@ def _listed(used: Sequence[Bin], width: int, height: int) -> Text:
             .append(f" {share:>6}", LABEL)
         )  # fmt: skip
     if 1 < len(lines) < height:
-        lines.append(Text(f"each up to {edge(step, step)} above", LABEL))
+        lines.append(Text(f"each bar is {edge(step, step)} wide", LABEL))
     return stack(lines)
 
 

@@ -19,11 +19,19 @@ class Heading(Drawn):
     """Two lines: the run's name and status; environments, agent and model."""
 
     DEFAULT_CSS = "Heading { height: 2; padding: 0 1; }"
+    crumb = ""
+    """What of the run is shown, such as a task; empty for all of it."""
 
     def state(self, run: WatchedRun) -> object:
         """The facts in the heading, which seldom change."""
         info = run.feed.info
-        return info.status, info.stopped, len(info.resumptions), run.view and (run.view.status, run.view.concurrency)
+        return (
+            self.crumb,
+            info.status,
+            info.stopped,
+            len(info.resumptions),
+            run.view and (run.view.status, run.view.concurrency),
+        )
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
         """Draw the heading's lines."""
@@ -31,7 +39,8 @@ class Heading(Drawn):
         stands = standing(info.status, view and view.status)
         status = status_text(info.status, view and view.status)
         name = cut(run.directory.resolve().name or "(no name)", max(8, width - status.cell_len - 2))
-        first = Text.assemble((name, "bold"), "  ", status)
+        crumb = f" › {cut(self.crumb, 60)}" if self.crumb else ""
+        first = Text.assemble((name, "bold"), crumb, "  ", status)
         if info.stopped:
             first.append(f"  {cut(info.stopped, max(0, width - first.cell_len - 2))}", "yellow")
         elif stands.word not in ("running", "finished"):

@@ -36,11 +36,12 @@ class Piece:
         folded_rows: int | None = None,
         medium: Medium | None = None,
         indent: int = 4,
+        rule: str = "",
     ) -> None:
         """`name` is unique within its section; folded, the first `folded_rows` rows are shown; with None it never
-        folds. `language` is that of code.
+        folds. `language` is that of code; `rule` is the style of a line at the left, without which there is none.
         """
-        self.language = language
+        self.language, self.rule = language, rule
         self.name, self.head, self.syntax, self.style = name, head, syntax, style
         self.folded_rows, self.medium, self.indent = folded_rows, medium, indent
         self._given = text
@@ -90,6 +91,8 @@ class Section:
     is_open: bool = True
     """Whether the section is open at first."""
     has_error: bool = False
+    folds: bool = True
+    """Whether a mark says that it can be opened and closed."""
 
     @cached_property
     def pieces(self) -> Sequence[Piece]:

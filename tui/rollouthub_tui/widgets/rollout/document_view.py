@@ -107,6 +107,17 @@ class DocumentView(RowsView):
         """The index of the section that a row belongs to."""
         return max(0, min(bisect_right(self._starts, row) - 1, len(self.sections) - 1))
 
+    @property
+    def turn_at_cursor(self) -> int | None:
+        """The index of the turn that the cursor is in; None in another section."""
+        if not self.sections:
+            return None
+        match self.sections[self.section_at(self.cursor)].key:
+            case ("turn", int(index)):
+                return index
+            case _:
+                return None
+
     def _row_at(self, row: int) -> tuple[Section, Row]:
         place = self.section_at(row)
         section = self.sections[place]

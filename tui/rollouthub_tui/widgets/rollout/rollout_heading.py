@@ -5,7 +5,7 @@ from rich.text import Text
 from rollouthub.limits import Limits
 from rollouthub.live.control.live_views import RolloutDetails
 from rollouthub.rollout import Rollout
-from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short
+from rollouthub.statistics.amounts import clock, count, dollars, number, seconds, short, turn_number
 from rollouthub.store import LiveState
 from rollouthub.views.terminal.outcome_styles import verdict_of
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
@@ -27,15 +27,23 @@ def heading_parts(
     return named, Text("reading …", style="dim") if is_reading else lost_line(state, is_running)
 
 
-def name_line(environment: str, task: str, sample: int, attempt: int, rollout_id: str, place: str) -> Text:
-    """The rollout's environment, task, sample, attempt and id."""
+def crumb_line(
+    run: str, environment: str, task: str, sample: int, attempt: int, rollout_id: str, place: str, turn: int | None
+) -> Text:
+    """Where a rollout is: its run, task and sample, the turn at the cursor, its place in the list, and its id."""
     line = Text.assemble(
-        (drawn_line(environment, 40), "bold"),
-        f" · {drawn_line(task, 60)} · sample {sample}",
-        f" · attempt {attempt}" if attempt else "",
+        (drawn_line(run, 40), "bold"),
+        (" › ", "dim"),
+        *((drawn_line(environment, 40), " · ") if environment and not task.startswith(environment) else ()),
+        drawn_line(task, 60),
+        (" › ", "dim"),
+        f"sample {sample}",
+        f", attempt {attempt}" if attempt else "",
     )
+    if turn is not None:
+        line.append(" › ", "dim").append(turn_number(turn))
     if place:
-        line.append(f" · {place}", "dim")
+        line.append(f"  {place}", "dim")
     return line.append(f" · {drawn_line(rollout_id, 60)}", "dim")
 
 

@@ -27,6 +27,7 @@ class RowsView(ScrollView, can_focus=True):
         Binding("ctrl+d,pagedown", "page(1)", "A page down", show=False),
         Binding("ctrl+u,pageup", "page(-1)", "A page up", show=False),
     ]
+    HAS_CURSOR: ClassVar[bool] = True
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--match"}
     DEFAULT_CSS = """
     RowsView { height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1;
@@ -57,8 +58,9 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def row_width(self) -> int:
-        """Cells of a row without the cursor's mark; while the view is hidden, those it had."""
-        return max(10, (self.size.width or self._laid_width) - 1)
+        """Cells of a row without the cursor's mark; while the view is hidden, those it had, or may get."""
+        hidden = self._laid_width or (self.screen.size.width - 1 if self.is_attached else 0)
+        return max(10, (self.size.width or hidden) - 1)
 
     @property
     def is_at_end(self) -> bool:
@@ -101,7 +103,7 @@ class RowsView(ScrollView, can_focus=True):
         return strip
 
     def _strip(self, row: int, width: int, base: Style) -> Strip:
-        is_cursor = row == self.cursor
+        is_cursor = self.HAS_CURSOR and row == self.cursor
         text = Text.assemble(("▌" if is_cursor else " ", "blue"), self.row_text(row), end="", no_wrap=True)
         app = app_of(self)
         segments = text.render(app.console)

@@ -18,6 +18,8 @@ from rollouthub_tui.widgets.rollout.row_wrap import SLACK, wrap
 
 UNWRAPPED = 4000
 """Cells at which even unwrapped lines are broken."""
+_RULED = 3
+"""Cells from a piece's rule to its text."""
 _TITLE_ROW: Row = (ROW_TITLE, -1, 0, 0)
 
 
@@ -47,17 +49,27 @@ def draw(section: Section, row: Row, width: int, is_open: bool, is_piece_open: C
     """Draw one row."""
     kind, place, start, end = row
     if kind == ROW_TITLE:
-        return Text.assemble(("▾ " if is_open else "▸ ", "bold"), section.title(width - 2, is_open))
+        mark = "" if not section.folds else "▾ " if is_open else "▸ "
+        return Text.assemble((mark, "bold"), section.title(width - len(mark), is_open))
     if kind == ROW_GAP:
         return Text("")
     piece = section.pieces[place]
     if kind == ROW_HEAD:
         assert piece.head is not None
         mark = "  " if not end else "▾ " if is_piece_open(piece) else "▸ "
-        return Text.assemble(" " * max(0, piece.indent - 2), (mark, "dim"), piece.head)
-    indent = " " * piece.indent
+        return Text.assemble(_rule(piece, 2), (mark, "dim"), piece.head)
+    indent = _rule(piece, 0)
     if kind == ROW_MORE:
         lines = piece.text.count("\n", start, end)
         left = f"{lines:,} more lines" if lines > 1 else f"{end - start:,} more characters"
         return Text.assemble(indent, (f"… {left}", "italic dim"))
     return Text.assemble(indent, piece.row(start, end))
+
+
+def _rule(piece: Piece, less: int) -> Text:
+    """What stands before a row of a piece: blanks, and its rule if it has one."""
+    width = max(0, piece.indent - less)
+    if not piece.rule or piece.indent < _RULED:
+        return Text(" " * width)
+    before = piece.indent - _RULED
+    return Text.assemble(" " * before, ("▎", piece.rule), " " * max(0, width - before - 1))

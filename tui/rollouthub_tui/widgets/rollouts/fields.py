@@ -1,5 +1,6 @@
 """The columns of the rollouts' table: which ones fit a width, and what each is sorted by."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rollouthub_tui.widgets.cells import Column
@@ -45,6 +46,10 @@ class Shape:
     """Whether anybody noted anything."""
     faults: bool = False
     costs: bool = False
+    prompts: bool = True
+    """Whether any rollout has a prompt, as far as they were read; so are the next two."""
+    answers: bool = True
+    feedbacks: bool = True
     sort: str = "seq"
     descending: bool = True
 
@@ -54,27 +59,32 @@ FIELDS = {
     for field in (
         Field("state", "state", 10, "outcome"),
         Field("task", "task", _LEAST_TASK, "task_id", most=_MOST_TASK),
-        Field("sample", "sample", 6, "sample", is_right=True),
+        Field("sample", "sample", 7, "sample", is_right=True),
         Field("attempt", "attempt", 7, "attempt"),
         Field("turns", "turns", 5, "turns", is_right=True),
         Field("calls", "calls", 5, "tool_calls", is_right=True),
-        Field("prompt", "prompt", 6, "prompt_tokens", is_right=True),
+        Field("input", "input", 6, "prompt_tokens", is_right=True),
         Field("tokens", "tokens", 6, "output_tokens", is_right=True),
         Field("reward", "reward", 7, "reward", is_right=True),
         Field("components", "components", 24, None, most=56),
         Field("match", "match", 24, None, most=110),
         Field("why", "why", 16, None, most=44),
-        Field("notes", "notes", 12, "tag", most=40),
+        Field("notes", "notes", 24, "tag", most=40),
         Field("passed", "passed", 6, "passed"),
         Field("stop", "stop", 13, "stop"),
         Field("seconds", "time", 9, "seconds", is_right=True),
         Field("environment", "environment", 12, "environment", most=24),
         Field("fault", "fault", 20, "fault", most=36),
         Field("cost", "cost", 10, "cost", is_right=True),
+        Field("prompt", "prompt", 28, None, most=240),
+        Field("answer", "answer", 14, None, most=240),
+        Field("feedback", "feedback", 26, None, most=240),
         Field("id", "rollout", 12, "rollout_id", most=28),
     )
 }
-"""All columns in the order in which they are shown; components, matches and reasons cannot be sorted by."""
+"""All columns in the order in which they are shown; texts, components, matches and reasons cannot be sorted by."""
+ELASTIC = {"prompt": 2, "answer": 1, "feedback": 2}
+"""Columns of texts that share the width which is left, by their parts of it."""
 _ALWAYS = ("state", "task", "turns", "tokens", "reward", "seconds")
 
 
@@ -83,19 +93,25 @@ def fit(shape: Shape, width: int) -> list[Column]:
     widths = {name: FIELDS[name].width for name in _ALWAYS}
     widths["state"] = shape.state
     left = width - sum(widths.values()) - GAP * (len(widths) - 1)
-    # A task that can be read comes before whatever else may be there.
+    candidates = _candidates(shape)
+    # Why something is listed comes first; then a task that can be read, before whatever else may be there.
+    for name in ("match", "why"):
+        if name in candidates and FIELDS[name].width + GAP <= left:
+            candidates.remove(name)
+            widths[name] = FIELDS[name].width
+            left -= widths[name] + GAP
     more = max(0, min(left, min(shape.task, 24) - widths["task"]))
     widths["task"] += more
     left -= more
-    for name in _candidates(shape):
+    for name in candidates:
         cells = 10 if name == "attempt" and shape.attempts else FIELDS[name].width
         if cells + GAP <= left:
             widths[name] = cells
             left -= cells + GAP
-    for name in ("task", "match", "why", "notes", "environment", "fault", "components", "id"):
+    for name in ("task", "match", "why", "notes", "environment", "fault", *ELASTIC, "components", "id"):
         if name in widths:
             most = min(shape.task, _MOST_TASK) if name == "task" else FIELDS[name].most
-            more = max(0, min(left, most - widths[name]))
+            more = max(0, min(_part(name, left, widths), most - widths[name]))
             widths[name] += more
             left -= more
     by = sort_field(shape.sort)
@@ -106,6 +122,14 @@ def fit(shape: Shape, width: int) -> list[Column]:
     ]
 
 
+def _part(name: str, left: int, widths: Mapping[str, int]) -> int:
+    """The part of the width that is left for a column: all of it, but for texts after which others come."""
+    if name not in ELASTIC:
+        return left
+    names = [other for other in ELASTIC if other in widths]
+    return left * ELASTIC[name] // sum(ELASTIC[other] for other in names[names.index(name) :])
+
+
 def _candidates(shape: Shape) -> list[str]:
     candidates = [
         ("match", shape.matches),
@@ -114,6 +138,9 @@ def _candidates(shape: Shape) -> list[str]:
         ("attempt", shape.attempts),
         ("environment", shape.environments),
         ("sample", shape.samples),
+        ("feedback", shape.feedbacks),
+        ("answer", shape.answers),
+        ("prompt", shape.prompts),
         ("passed", True),
         ("fault", shape.faults),
         ("stop", True),
@@ -122,7 +149,7 @@ def _candidates(shape: Shape) -> list[str]:
         ("calls", True),
         ("cost", shape.costs),
         ("id", True),
-        ("prompt", True),
+        ("input", True),
     ]
     return [name for name, is_there in candidates if is_there]
 

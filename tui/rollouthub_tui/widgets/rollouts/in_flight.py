@@ -67,7 +67,8 @@ class InFlight:
     ) -> list[LiveState]:
         if not query.narrows:
             return list(states)
-        if query.pattern is not None or query.errors or query.review:  # without a transcript yet, and without an ending
+        # Without a transcript yet, and without an ending.
+        if query.pattern is not None or query.errors or query.review or query.only is not None:
             return []
         kept = [state for state in states if task is None or (state.environment, state.task_id) == task]
         if query.search:

@@ -11,14 +11,18 @@ from textual.worker import Worker
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import parse_filter
 from rollouthub.live.follow.attempt_columns import ALL_KINDS
+from rollouthub.live.follow.filter import FilterError
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
-from rollouthub_tui.navigation import navigator
+from rollouthub_tui.dialogs.questions import TextScreen
+from rollouthub_tui.dialogs.quick_filters import LONGEST_NAME, MOST_SAVED, FilterOrder, QuickFilterScreen, wrong_name
+from rollouthub_tui.navigation import app_of, navigator
 from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.pair_choice import other_sample
+from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH
 from rollouthub_tui.widgets.rollouts.rollout_list import ListedRollouts
 from rollouthub_tui.widgets.virtual_table import Listing
 
@@ -37,10 +41,13 @@ class RolloutsPane(ListedRollouts):
 
     DEFAULT_CSS = """
     RolloutsPane { height: 1fr; layout: vertical; }
+    RolloutsPane Horizontal { height: 1fr; }
+    RolloutsPane RolloutTable { width: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "ask('search')", "Search", tooltip="Letters of a task, id or fault, in order"),
         Binding("f", "ask('filter')", "Filter", tooltip="By an expression: reward < 0.5 and turns > 3"),
+        Binding("Q", "quick", "Quick and saved filters", show=False),
         Binding("F", "ask('pattern')", "Search transcripts by a regular expression", show=False),
         Binding("e", "errors", "Errors", tooltip="Only what did not end scored"),
         Binding("V", "review", "Only what needs a review", show=False),
@@ -54,6 +61,12 @@ class RolloutsPane(ListedRollouts):
         Binding("w", "worst", "Worst reward", show=False),
         Binding("t", "by_task", "Tasks, at this rollout's", show=False),
         Binding("d", "pair", "Diff with another sample of its task", show=False),
+        Binding("space", "mark", "Mark", tooltip="Mark it, or not: x, r and notes are then for all marked"),
+        Binding("A", "mark_all", "Mark all that are listed, or none of them", show=False),
+        Binding("U", "unmark", "Unmark all", show=False),
+        Binding("P", "preview", "Preview of the rollout beside the list, or not", show=False),
+        Binding("J", "scroll_preview(1)", "Scroll the preview down", show=False),
+        Binding("K", "scroll_preview(-1)", "Scroll the preview up", show=False),
         Binding("escape", "take_back", "Take back the latest filter or search", show=False),
     ]
 
@@ -71,10 +84,9 @@ class RolloutsPane(ListedRollouts):
         self._reviewing: Worker[None] | None = None
 
     def on_mount(self) -> None:
-        """Restore the stored sort order."""
-        settings = navigator(self).settings
-        if settings.sort in ALL_KINDS:
-            self.rollout_query.sort, self.rollout_query.descending = settings.sort, settings.is_descending
+        """Restore whether there is a preview."""
+        self.wants_preview = navigator(self).settings.preview
+        self.fit_preview()
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
         """Open the selected rollout."""
@@ -107,9 +119,34 @@ class RolloutsPane(ListedRollouts):
 
     def _sort(self, by: str, descending: bool) -> None:
         self.rollout_query.sort, self.rollout_query.descending = by, descending
-        settings = navigator(self).settings
-        settings.sort, settings.is_descending = by, descending
         self._list()
+
+    def action_preview(self) -> None:
+        """Show the rollout at the cursor beside the list; or not any more."""
+        settings = navigator(self).settings
+        settings.preview = self.wants_preview = not self.wants_preview
+        self.fit_preview()
+        if self.wants_preview and not self.preview.display:
+            self._tell(f"there is room for a preview from {LEAST_WIDTH} columns on; here are {self.size.width}")
+
+    def action_mark(self) -> None:
+        """Mark the rollout at the cursor, or not any more."""
+        self.table.toggle_mark()
+        self._tell("")
+
+    def action_mark_all(self) -> None:
+        """Mark all that are listed; if all are marked, none of them."""
+        self.table.mark_all()
+        self._tell("")
+
+    def action_unmark(self) -> None:
+        """Remove all marks."""
+        self.table.unmark_all()
+        self._tell("")
+
+    def action_scroll_preview(self, by: int) -> None:
+        """Scroll the preview."""
+        self.preview.turn_page(by)
 
     def action_errors(self) -> None:
         """Show only rollouts that did not end scored; or all again."""
@@ -148,6 +185,52 @@ class RolloutsPane(ListedRollouts):
         self.rollout_query.review = is_wanted
         self.rollout_query.note("needs review", is_wanted)
         self._list()
+
+    def action_quick(self) -> None:
+        """Choose a quick or a saved filter, or save the present one."""
+        asked = QuickFilterScreen(navigator(self).settings.filters, self.rollout_query.where.text)
+        app_of(self).push_screen(asked, self._take_order)
+
+    def _take_order(self, order: FilterOrder | None) -> None:
+        settings = navigator(self).settings
+        match order:
+            case FilterOrder("filter", text):
+                self._filter_by(text)
+            case FilterOrder("review") if not self.rollout_query.review:
+                self.action_review()
+            case FilterOrder("task"):
+                self._only_this_task()
+            case FilterOrder("save", text):
+                question = TextScreen("Save the filter as", text, wrong=wrong_name, longest=LONGEST_NAME)
+                app_of(self).push_screen(question, partial(self._save_filter, text))
+            case FilterOrder("delete", name):
+                settings.filters = {other: text for other, text in settings.filters.items() if other != name}
+                self._tell(f"filter {plain_name(name)} is deleted")
+            case _:
+                pass
+
+    def _save_filter(self, text: str, name: str | None) -> None:
+        settings = navigator(self).settings
+        if name is None:
+            return
+        if len(settings.filters) >= MOST_SAVED and name not in settings.filters:
+            self._tell(f"{MOST_SAVED} filters are saved, which is all there may be: Q and d delete one")
+            return
+        settings.filters = {**settings.filters, name: text}
+        self._tell(f"saved as {plain_name(name)}: Q lists it")
+
+    def _filter_by(self, text: str) -> None:
+        try:
+            self.only_filter(text)
+        except FilterError as error:  # saved by another version, or written by hand
+            self._tell(f"this filter is not understood: {plain_name(error.problem)}")
+
+    def _only_this_task(self) -> None:
+        target = self.target
+        if self._run is None or target is None or target.place is None:
+            self._tell("only a rollout that is done has samples of its task to list")
+            return
+        self.only_group(self._run.feed.columns.words["group_id"][target.place] or "")
 
     def action_attempts(self) -> None:
         """Show replaced attempts, too; or hide them again."""

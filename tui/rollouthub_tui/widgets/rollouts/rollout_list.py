@@ -1,22 +1,27 @@
 """The list of a run's rollouts, kept up to date; actions on it are in `pane.py`."""
 
 import time
+from collections.abc import Collection
 from functools import partial
 
 import anyio.to_thread
 from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.events import Resize
 from textual.widget import Widget
 from textual.worker import Worker
 
 from rollouthub.errors import HubError
-from rollouthub.live.follow import RolloutList
-from rollouthub.live.follow.reward_components import ComponentsReader
+from rollouthub.live.follow import RolloutList, parse_filter
+from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
+from rollouthub.text import plain_name
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
+from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH, Preview
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
-from rollouthub_tui.widgets.rollouts.rollout_table import RolloutTable
+from rollouthub_tui.widgets.rollouts.rollout_table import NO_TEXTS, RolloutTable
 from rollouthub_tui.widgets.rollouts.search_hits import Hits
 from rollouthub_tui.widgets.rollouts.status_line import Standing
 from rollouthub_tui.widgets.virtual_table import Listing
@@ -27,6 +32,8 @@ _ASK_AGAIN_SECONDS = 2.0
 """Seconds between searches of newly added transcripts."""
 _ROOM_FOR_PARTS = 110
 """Width in cells from which the components of rewards are read."""
+_MOST_TEXTS = 4096
+"""Most rollouts whose texts are kept: of those seen earlier they are read again."""
 _PARTS_SECONDS = 0.5
 """Seconds between such readings while the run plays."""
 
@@ -38,11 +45,13 @@ class ListedRollouts(Widget):
         super().__init__(id=id)
         self.rollout_query = RolloutQuery()
         self.hits: Hits | None = None
-        self.table = RolloutTable()
+        self.table, self.preview = RolloutTable(), Preview()
+        self.wants_preview = True
+        """Whether the rollout at the cursor is shown beside the list, where there is room."""
         self._standing, self._entry = Standing(), Entry()
         self._run: WatchedRun | None = None
         self._generation = -1
-        self._reader: ComponentsReader | None = None
+        self._reader: RowReader | None = None
         self._is_reading = False
         self._parts_at = -_PARTS_SECONDS
         self._searching: Worker[None] | None = None
@@ -53,7 +62,9 @@ class ListedRollouts(Widget):
     def compose(self) -> ComposeResult:
         """A line that describes the list, the table, and an input line."""
         yield self._standing
-        yield self.table
+        with Horizontal():
+            yield self.table
+            yield self.preview
         yield self._entry
 
     @property
@@ -62,9 +73,19 @@ class ListedRollouts(Widget):
         return self.table.target() if self._run is not None else None
 
     @property
+    def targets(self) -> list[Target]:
+        """The marked rollouts."""
+        return self.table.marked_targets() if self._run is not None and self.table.marked else []
+
+    @property
     def pattern(self) -> str | None:
         """The expression that transcripts are searched for; None without such a search."""
         return self.rollout_query.pattern
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a person types a filter, or something to look for."""
+        return bool(self._entry.display)
 
     @property
     def among(self) -> RolloutList | None:
@@ -99,13 +120,32 @@ class ListedRollouts(Widget):
         self.rollout_query.note("task", True)
         self._list()
 
+    def only_rows(self, words: str, places: Collection[int], *, attempts: bool) -> None:
+        """List the rollouts of a breakdown's line; with `attempts`, replaced ones, too."""
+        query = self.rollout_query
+        query.only = (words, frozenset(places))
+        query.note("breakdown", True)
+        if attempts and not query.attempts:
+            query.attempts = True
+            query.note("all attempts", True)
+        self._list()
+
+    def only_filter(self, text: str) -> None:
+        """List what an expression holds for."""
+        self.rollout_query.where = parse_filter(text)
+        self.rollout_query.note("filter", bool(text.strip()))
+        self._list()
+
     def _begin(self, run: WatchedRun) -> None:
         is_same = run is self._run
+        if is_same and self.rollout_query.only is not None:  # its rows are numbered anew
+            self.rollout_query.only = None
+            self.rollout_query.note("breakdown", False)
         self._run, self._generation = run, run.feed.columns.generation
         if not is_same:
             if self._reader is not None:
                 self._reader.close()
-            self._reader = ComponentsReader(run.directory)
+            self._reader = RowReader(run.directory)
         if self.rollout_query.pattern is not None:
             self._search(self.rollout_query.pattern)
         self.table.begin(run.feed)
@@ -133,11 +173,44 @@ class ListedRollouts(Widget):
         table.hint = self._hint(run)
         table.take(table.found, self.rollout_query, run.clock(), self._lone_task())
         self._say()
+        self._show_preview()
+
+    def on_resize(self, event: Resize) -> None:
+        """Show or hide the preview."""
+        self.fit_preview()
+
+    def fit_preview(self) -> None:
+        """Show the preview if it is wanted and there is room."""
+        is_shown = self.wants_preview and self.size.width >= LEAST_WIDTH
+        if self.preview.display != is_shown:
+            self.preview.display = is_shown
+        self._show_preview()
+
+    def _show_preview(self) -> None:
+        """Show the rollout at the cursor beside the list."""
+        run, table = self._run, self.table
+        if not self.preview.display or run is None or self._reader is None:
+            return
+        target = table.target()
+        if target is None:
+            if self.preview.shown is not None:
+                self.preview.clear()
+        elif target.place is None:
+            self.preview.show_flight(table.flights.states[table.cursor])
+        else:
+            columns = run.feed.columns
+            self.preview.show_record(self._reader, columns.ids[target.place], columns.wholes["turns"][target.place])
 
     def _lone_task(self) -> tuple[str, str] | None:
         """The environment and task id if the list is limited to one task's group."""
         line = self._run.feed.groups.find(self.rollout_query.group) if self._run and self.rollout_query.group else None
         return (line.environment, line.task_id or "") if line else None
+
+    @property
+    def task_words(self) -> str:
+        """The task whose samples are listed; empty if all are."""
+        group = self.rollout_query.group
+        return plain_name(self._task_name(group)) if group is not None and self._run is not None else ""
 
     def _task_name(self, group_id: str) -> str:
         task = self._lone_task()
@@ -164,6 +237,8 @@ class ListedRollouts(Widget):
             parts.append(
                 f"{flights:,} in flight" if run.feed.info.status == "running" else f"{flights:,} left unfinished"
             )
+        if table.marked:
+            parts.append(f"{len(table.marked):,} marked (U: none)")
         if self.rollout_query.review:
             queue = run.feed.review
             parts.append(f"{len(queue):,} of {queue.total:,} left to review (v: reviewed)")
@@ -184,6 +259,7 @@ class ListedRollouts(Widget):
         """Show the position of the cursor."""
         event.stop()
         self._tell("")
+        self._show_preview()
 
     # What is read beside the screen.
 
@@ -227,26 +303,31 @@ class ListedRollouts(Widget):
             self._look_through(hits)
 
     def _read_parts(self) -> None:
-        """Read the reward components of visible rows in a thread, if there is room to show them."""
-        if self._is_reading or self._reader is None or self.table.size.width < _ROOM_FOR_PARTS:
+        """Read texts and reward components of visible rows in a thread, where there is room to show them."""
+        if self._is_reading or self._reader is None:
             return
         now = time.monotonic()
         if self._run is not None and self._run.feed.info.status == "running" and now < self._parts_at + _PARTS_SECONDS:
             return
-        places = self.table.unread()
-        if places:
+        places = self.table.unread() if self.table.size.width >= _ROOM_FOR_PARTS else []
+        texts = self.table.unread_texts()
+        if places or texts:
             self._is_reading, self._parts_at = True, now
-            self.run_worker(partial(self._read, self._reader, places, self._generation), group="parts")
+            self.run_worker(partial(self._read, self._reader, places, texts, self._generation), group="parts")
 
-    async def _read(self, reader: ComponentsReader, places: list[int], generation: int) -> None:
+    async def _read(self, reader: RowReader, places: list[int], texts: list[int], generation: int) -> None:
         assert self._run is not None
-        ids = self._run.feed.columns.ids
-        by_id = {ids[place]: place for place in places}
+        ids, table = self._run.feed.columns.ids, self.table
+        by_id, texts_by_id = {ids[place]: place for place in places}, {ids[place]: place for place in texts}
         try:
-            found = await anyio.to_thread.run_sync(reader.read, tuple(by_id))
+            found = await anyio.to_thread.run_sync(reader.components, tuple(by_id)) if by_id else {}
+            read = await anyio.to_thread.run_sync(reader.previews, tuple(texts_by_id)) if texts_by_id else {}
         except (HubError, OSError):
-            found = {}  # the screen says what is wrong with the run; this is not asked again
+            found, read = {}, {}  # the screen says what is wrong with the run; this is not asked again
         finally:
             self._is_reading = False
         if generation == self._generation:
-            self.table.parts.update({place: found.get(row_id, {}) for row_id, place in by_id.items()})
+            if len(table.previews) > _MOST_TEXTS:
+                table.previews.clear()
+            table.parts.update({place: found.get(row_id, {}) for row_id, place in by_id.items()})
+            table.previews.update({place: read.get(row_id, NO_TEXTS) for row_id, place in texts_by_id.items()})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from rollouthub.live.follow import RolloutFilter, RolloutList, RunFeed, parse_filter
 from rollouthub.live.follow.attempt_columns import AttemptColumns
-from rollouthub.live.follow.predicates import Binding, Predicate, joined, text_is
+from rollouthub.live.follow.predicates import Binding, Predicate, always, joined, text_is
 from rollouthub.text import plain_name
 from rollouthub_tui.widgets.rollouts.fields import sort_words
 
@@ -24,6 +24,8 @@ class RolloutQuery:
     """Whether only what waits for a review is listed."""
     attempts: bool = False
     """Whether replaced attempts are listed, too."""
+    only: tuple[str, Collection[int]] | None = None
+    """In words, and by the indices of their rows, which rollouts of a breakdown are listed."""
     pattern: str | None = None
     matching: Collection[int] = ()
     """Indices of the rollouts whose transcripts match the pattern."""
@@ -50,6 +52,8 @@ class RolloutQuery:
                 self.errors = False
             case "needs review":
                 self.review = False
+            case "breakdown":
+                self.only = None
             case "all attempts":
                 self.attempts = False
             case _:
@@ -73,6 +77,8 @@ class RolloutQuery:
                     said.append(f"search “{plain_name(self.search)}”")
                 case "task":
                     said.append(f"task {plain_name(group_name(self.group or ''))}")
+                case "breakdown":
+                    said.append(plain_name(self.only[0]) if self.only else name)
                 case "transcripts":
                     said.append(f"transcripts /{plain_name(self.pattern or '')}/")
                 case _:
@@ -86,9 +92,14 @@ class RolloutQuery:
             predicates.append(text_is("group_id", "==", self.group))
         if self.errors:
             predicates.append(text_is("outcome", "!=", "scored"))
+        if self.only is not None:
+            predicates.append(self._is_chosen)
         if self.pattern is not None:
             predicates.append(self._matches)
         return predicates[0] if len(predicates) == 1 else joined(predicates, is_any=False)
+
+    def _is_chosen(self, columns: AttemptColumns) -> Predicate:
+        return self.only[1].__contains__ if self.only is not None else always
 
     def _matches(self, columns: AttemptColumns) -> Predicate:
         return self.matching.__contains__

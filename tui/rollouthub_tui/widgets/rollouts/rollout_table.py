@@ -1,12 +1,15 @@
 """The table of a run's rollouts: those in flight first, then those with a record."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import cast
 
 from rich.cells import cell_len
 
 from rollouthub.live.follow import RolloutList, RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
-from rollouthub.live.follow.reward_components import Components
+from rollouthub.live.follow.row_previews import RowPreview
+from rollouthub.live.follow.row_reader import Components
 from rollouthub.live.follow.transcript_search import Match
 from rollouthub.live.steering.action_target import Target
 from rollouthub.store import LiveState
@@ -28,6 +31,9 @@ from rollouthub_tui.widgets.rollouts.row_words import (
 
 _NAMES = ("task", "environment")
 """Columns whose texts are shortened in the middle."""
+_LOOKED_AT = 16
+"""Number of rollouts by which it is known which texts a run has."""
+NO_TEXTS = RowPreview()
 _LOOKED_BACK = 4096
 """Number of latest records searched for an attempt that was in flight a moment ago."""
 
@@ -41,8 +47,14 @@ class RolloutTable(LiveTable):
         self.found: RolloutList | None = None
         self.parts: dict[int, Components] = {}
         """Reward components by index of the rollout, as far as they were read."""
+        self.previews: dict[int, RowPreview] = {}
+        """Texts by index of the rollout, as far as they were read."""
         self.matches: Mapping[int, Match] = {}
         """A match of the search by index of the rollout."""
+        self.marked: set[Hashable] = set()
+        """Keys of the marked rows."""
+        self._marks_flights = False
+        """Whether any of them may be in flight."""
         self.hint = ""
         """The text shown if no rollout is listed."""
         self._feed: RunFeed | None = None
@@ -55,7 +67,8 @@ class RolloutTable(LiveTable):
     def begin(self, feed: RunFeed) -> None:
         """Show a run from the beginning, also one whose rows have all been replaced."""
         self._feed, self._generation = feed, feed.columns.generation
-        self.parts = {}
+        self.parts, self.previews = {}, {}
+        self.marked.clear()
         self._words = 0
         self._shape = Shape()
         self.restart()
@@ -67,6 +80,7 @@ class RolloutTable(LiveTable):
         self.found, self._now = found, now
         self._plays = feed.info.status == "running"
         self.flights.take(feed.live, query, task)
+        self._follow_marks()
         shape = self._shaped(feed, columns, query)
         if shape != self._shape:
             self._shape = shape
@@ -85,7 +99,7 @@ class RolloutTable(LiveTable):
         widest = max([13, *(cell_len(cell.text) for cell in endings)])
         named = set(words["environment"].vocabulary) | {state.environment for state in feed.live[:8]}
         return Shape(
-            state=widest if self._plays or not feed.live else max(widest, 16),
+            state=max(widest, 16) if feed.live else widest,
             task=task,
             environments=before.environments or len(named) > 1,
             samples=len(words["group_id"].vocabulary) < len(columns) or not columns,
@@ -97,9 +111,20 @@ class RolloutTable(LiveTable):
             notes=feed.notes.version > 0,
             faults=bool(words["fault"].vocabulary),
             costs=any(cost == cost for cost in columns.numbers["cost"][:8]),
+            **self._texts(),
             sort=query.sort,
             descending=query.descending,
         )
+
+    def _texts(self) -> dict[str, bool]:
+        """Which texts there are: all, until enough rollouts were read that have none."""
+        read, before = list(islice(self.previews.values(), _LOOKED_AT)), self._shape
+        is_early = len(read) < _LOOKED_AT // 2
+        return {
+            "prompts": is_early or (before.prompts and any(each.prompt for each in read)),
+            "answers": is_early or (before.answers and any(each.answer for each in read)),
+            "feedbacks": is_early or (before.feedbacks and any(each.feedback for each in read)),
+        }
 
     @property
     def count(self) -> int:
@@ -163,15 +188,62 @@ class RolloutTable(LiveTable):
         assert self._feed is not None
         return self._feed.columns
 
+    def _follow_marks(self) -> None:
+        """Keep the marks of attempts that were in flight and have ended."""
+        if not self._marks_flights:
+            return
+        flights = [cast(Flight, key) for key in self.marked if not isinstance(key, int)]  # as `key` made them
+        self._marks_flights = bool(flights)
+        for flight in flights:
+            if self.flights.row(flight) is None and (place := self._landed(flight)) is not None:
+                self.marked.discard(flight)
+                self.marked.add(place)
+
+    def mark(self, row: int) -> str:
+        """A dot for a marked row."""
+        return "●" if self.marked and self.key(row) in self.marked else " "
+
+    def toggle_mark(self) -> None:
+        """Mark the row at the cursor, or not any more, and go on to the next."""
+        if self.cursor < self.count:
+            self.marked ^= {self.key(self.cursor)}
+            self._marks_flights = True
+            self.cursor += 1
+            self.update_rows()
+
+    def mark_all(self) -> None:
+        """Mark all that are listed; or none, if all are marked already."""
+        listed = {self.key(row) for row in range(len(self.flights))}
+        if self.found is not None:
+            listed |= set(self.found.page(0, len(self.found)))
+        self.marked = self.marked - listed if listed <= self.marked else self.marked | listed
+        self._marks_flights = True
+        self.update_rows()
+
+    def unmark_all(self) -> None:
+        """Remove all marks."""
+        self.marked.clear()
+        self.update_rows()
+
+    def marked_targets(self) -> list[Target]:
+        """The marked rollouts, whether they are listed or not, in the order in which they were committed."""
+        columns, targets = self._columns, list[Target]()
+        for place in sorted(key for key in self.marked if isinstance(key, int)):
+            targets.append(Target(columns.texts["rollout_id"][place], columns.wholes["attempt"][place], place))
+        flying = {(state.rollout_id, state.attempt) for state in self._feed.live} if self._feed else set[Flight]()
+        return [*targets, *(Target(*flight, None) for flight in sorted(flying) if flight in self.marked)]
+
     def stamp(self, row: int) -> Hashable:
         """The values that determine a row's line."""
         place = self.place(row)
         if place is None:
             state = self.flights.states[row]
-            return (state, moved(state, self._now), self._plays)
+            return (state, moved(state, self._now), self._plays, self.mark(row))
         columns = self._columns
         notes = columns.notes_at(place) if self._shape.notes else None
-        return (place, columns.effective[place], place in self.parts, place in self.matches, notes)
+        is_read = (place in self.parts, place in self.previews)
+        is_marked = place in self.marked
+        return (place, columns.effective[place], is_read, place in self.matches, notes, is_marked)
 
     def fit(self, width: int) -> Sequence[Column]:
         """The columns that fit, given the run and the list."""
@@ -196,19 +268,32 @@ class RolloutTable(LiveTable):
         if name == "match":
             found = self.matches.get(place)
             return Cell(f"{found.turn}: {name_of(found.excerpt)}") if found else EMPTY
+        if name in fields.ELASTIC:
+            return Cell(getattr(self.previews.get(place, NO_TEXTS), name) or "")
         if name == "why":
             return Cell(", ".join(self._feed.review.reasons(place)) if self._feed else "")
         return done_cell(self._columns, place, name)
 
+    def _visible(self) -> Iterator[int]:
+        """Indices of the visible rollouts that have a record."""
+        if self._feed is not None:
+            places = (self.place(row) for row in self.visible_rows())
+            yield from (place for place in places if place is not None)
+
     def unread(self) -> list[int]:
         """Indices of visible rollouts whose reward components have not been read yet."""
-        if self._feed is None:
-            return []
-        rewards, parts = self._columns.numbers["reward"], self.parts
-        places = [self.place(row) for row in self.visible_rows()]
+        parts = self.parts
         return [
-            place for place in places if place is not None and place not in parts and rewards[place] == rewards[place]
+            place
+            for place in self._visible()
+            if place not in parts and (reward := self._columns.numbers["reward"][place]) == reward
         ]
+
+    def unread_texts(self) -> list[int]:
+        """Indices of visible rollouts whose texts are shown, and have not been read yet."""
+        if not any(column.name in fields.ELASTIC for column in self.shown_columns):
+            return []
+        return [place for place in self._visible() if place not in self.previews]
 
     def next_live(self) -> LiveState | None:
         """The next attempt in flight after the cursor, wrapping around; None if there is none."""

@@ -6,7 +6,7 @@ from functools import lru_cache
 from rich.cells import cell_len, set_cell_size
 
 from rollouthub.live.follow.attempt_columns import AttemptColumns
-from rollouthub.live.follow.reward_components import Components
+from rollouthub.live.follow.row_reader import Components
 from rollouthub.rollout import Outcome
 from rollouthub.statistics.amounts import NONE, clock, dollars, number, seconds, short
 from rollouthub.store import LiveState
@@ -66,7 +66,7 @@ def live_cell(state: LiveState, name: str, now: float, *, plays: bool) -> Cell:
         case "state":
             if not plays:
                 return Cell(f"✗ left in {state.state}", "yellow")
-            return Cell(f"{'·' if state.state == 'queued' else '▸'} {state.state}", "cyan")
+            return Cell(f"{'·' if state.state == 'queued' else '▸'} {state.state} {moved(state, now)}", "cyan")
         case "task":
             return Cell(name_of(state.task_id))
         case "environment":
@@ -79,10 +79,8 @@ def live_cell(state: LiveState, name: str, now: float, *, plays: bool) -> Cell:
             return Cell(str(state.turn))
         case "tokens":
             return Cell(short(state.output_tokens))
-        case "reward" | "passed":
+        case "reward" | "passed" | "seconds":
             return _MISSING
-        case "seconds":
-            return Cell(moved(state, now), _QUIET) if plays else _MISSING
         case "id":
             return Cell(name_of(state.rollout_id), _QUIET)
         case _:
@@ -162,7 +160,7 @@ _DONE: Mapping[str, Callable[[AttemptColumns, int], Cell]] = {
     "attempt": _attempt,
     "turns": _whole("turns"),
     "calls": _whole("tool_calls"),
-    "prompt": _tokens("prompt_tokens"),
+    "input": _tokens("prompt_tokens"),
     "tokens": _tokens("output_tokens"),
     "reward": _reward,
     "passed": _passed,

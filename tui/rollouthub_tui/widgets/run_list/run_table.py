@@ -1,5 +1,6 @@
 """The table of runs."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,11 +20,15 @@ from rollouthub_tui.widgets.run_list.run_words import (
     pace_of,
     passes_of,
     reward_of,
+    unscored_of,
     when,
 )
+from rollouthub_tui.widgets.safe_words import named
 from rollouthub_tui.widgets.virtual_table import Listing, shared_out
 
 WIDE, MIDDLE = 150, 108
+_LOOKED_AT = 200
+"""Runs by which it is known whether any has rollouts without a score."""
 
 
 class RunsTable(Listing):
@@ -40,6 +45,7 @@ class RunsTable(Listing):
         """The runs that match the search."""
         self._lines: dict[Path, tuple[SeenRun, Line]] = {}
         self._paces: dict[Path, Pace] = {}
+        self._names: Counter[str] = Counter()
 
     @property
     def count(self) -> int:
@@ -62,6 +68,7 @@ class RunsTable(Listing):
             tally = self.tallies.of(run) if run.is_live else None
             if tally is not None and tally.done is not None:
                 self._paces[run.directory].look(now, tally.done)
+        self._names = Counter(run.directory.name for run in runs)
         self._choose()
 
     def find(self, search: str) -> None:
@@ -131,17 +138,20 @@ class RunsTable(Listing):
         # Where none plays, its columns are not needed; those that do come first.
         plays = bool(self.shown) and self.shown[0].is_live
         weights = {"name": 3, "environments": 2, "model": 2}
+        is_lossy = any(unscored_of(self.tallies.of(run)) for run in self.shown[:_LOOKED_AT])
+        lost = [Column("unscored", "unscored", 8, is_right=True)][: int(is_lossy)]
         if width >= WIDE:
             agent, made = Column("agent", "agent", 9), Column("when", "created", 32)
             bars, paces = [Column("bar", "", 14)][: int(plays)], [Column("pace", "rate", 19)][: int(plays)]
-            every = [name, status, environments, agent, model, *bars, done, *paces, *numbers, made]
+            every = [name, status, environments, agent, model, *bars, done, *lost, *paces, *numbers, made]
             return shared_out(width, every, weights)
         made = Column("age", "age", 6, is_right=True)
         if width >= MIDDLE:
             bars, paces = [Column("bar", "", 6)][: int(plays)], [Column("pace", "rate", 18)][: int(plays)]
-            every = [name, status, environments, model, *bars, done, *paces, *numbers, made]
+            every = [name, status, environments, model, *bars, done, *lost, *paces, *numbers, made]
             return shared_out(width, every, weights)
-        every = [name, status, model, *[Column("bar", "", 4)][: int(plays)], done, *numbers, made]
+        numbers = [*numbers, made]
+        every = [name, status, model, *[Column("bar", "", 4)][: int(plays)], done, *lost, *numbers]
         return shared_out(width, every, {"name": 2, "model": 2})
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
@@ -158,9 +168,16 @@ class RunsTable(Listing):
     def _cell(self, column: Column, run: SeenRun, line: Line, tally: Tally | None) -> Cell:
         match column.name:
             case "name":
-                return Cell(line.name, "bold" if line.is_live else "")
+                # Of several runs of one name each is told by its folder.
+                is_one = self._names[run.directory.name] == 1
+                name = line.name if is_one else f"{named(run.directory.parent.name)}/{line.name}"
+                return Cell(name, "bold" if line.is_live else "")
             case "status":
-                return Cell(line.status, STYLES.get(line.status, ""))
+                style = STYLES.get(line.status, "")
+                return Cell(line.status, "yellow" if line.status == "finished" and unscored_of(tally) else style)
+            case "unscored":
+                lost = unscored_of(tally)
+                return Cell(f"{lost:,}", "yellow") if lost else EMPTY
             case "environments":
                 return Cell(line.environments)
             case "agent":

@@ -116,6 +116,11 @@ def pace_of(line: Line, tally: Tally | None, rate: float | None) -> str:
     return speed if left is None else f"{speed} {clock(left)} left"
 
 
+def unscored_of(tally: Tally | None) -> int:
+    """How many rollouts are done and have no score."""
+    return 0 if tally is None or tally.done is None else max(0, tally.done - tally.scored)
+
+
 def reward_of(tally: Tally | None) -> str:
     """The run's mean reward, as text."""
     return NONE if tally is None else number(tally.mean_reward)

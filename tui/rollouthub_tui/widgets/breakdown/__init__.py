@@ -1,0 +1,1 @@
+"""The rollouts of a run by tool, finish reason, stop, tag and fault."""
