@@ -4,6 +4,7 @@ Each command runs in a terminal of 100 columns; what it prints becomes an SVG th
 The report and the registry are photographed in a browser, where there is a `chromium`.
 """
 
+import json
 import os
 import pty
 import re
@@ -35,6 +36,14 @@ REPORTED = (
     "--limit 50 --repeats 8 --seed 7 -q -o runs/sums"
 )
 """As above, by a mock whose backend fails for good now and then: those rollouts have no score."""
+
+DESK = "hub run customer_service --limit 20 --repeats 4 --seed 7 -q"
+VIEWED = (
+    f"{DESK} -m 'mock/solver?accuracy=0.6&fail=0.02' --retries 0 -o runs/desk",
+    f"{DESK} -m 'mock/solver?accuracy=0.8' -o runs/desk-2",
+    "hub view runs/desk runs/desk-2 --bundle pages",
+)
+"""What is photographed of `hub view`: two runs of a service desk, their pages, and the two compared."""
 
 REGISTRY = "http://127.0.0.1:8800"
 PUBLISH = 'hub publish {} --registry "file://$PWD/my-registry" --limit 1'
@@ -151,12 +160,40 @@ def make_registry() -> None:
                 server.terminate()
 
 
+def make_view() -> None:
+    """Play two runs, write the pages of `hub view` as files, and photograph three of them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        for command in VIEWED:
+            subprocess.run(
+                ["sh", "-c", command.replace("hub ", f"{HUB} ", 1)], cwd=folder, check=False, capture_output=True
+            )
+        pages = folder / "pages"
+        failed = subprocess.run(
+            [HUB, "show", "runs/desk", "--where", "passed == false", "--limit", "1", "--json"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        rollout = json.loads(failed.stdout)[0]["rollout_id"]
+        photograph("view-run", (pages / "run" / "desk.html").as_uri(), 1280, 1000)
+        photograph("view-rollout", (pages / "run" / "desk" / "rollout" / f"{rollout}.html").as_uri(), 1280, 1000)
+        photograph("view-compare", (pages / "compare.html").as_uri(), 1280, 900)
+
+
 def make_watch() -> None:
     """Play runs, and draw the screens of `hub watch`."""
     draw_watch(lambda name, svg: (HERE / f"{name}.svg").write_text(tidy(svg, FONTS)))
 
 
-MAKERS = {"terminals": make_terminals, "report": make_report, "registry": make_registry, "tui": make_watch}
+MAKERS = {
+    "terminals": make_terminals,
+    "report": make_report,
+    "registry": make_registry,
+    "view": make_view,
+    "tui": make_watch,
+}
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or MAKERS:
