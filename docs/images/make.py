@@ -177,7 +177,7 @@ def make_view() -> None:
             check=True,
         )
         rollout = json.loads(failed.stdout)[0]["rollout_id"]
-        photograph("view-run", (pages / "run" / "desk.html").as_uri(), 1280, 1000)
+        photograph("view-run", (pages / "run" / "desk" / "index.html").as_uri(), 1280, 1000)
         photograph("view-rollout", (pages / "run" / "desk" / "rollout" / f"{rollout}.html").as_uri(), 1280, 1000)
         photograph("view-compare", (pages / "compare.html").as_uri(), 1280, 900)
 
