@@ -7,7 +7,7 @@ from typing import Protocol
 from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.note_columns import noted_flag
-from rollouthub.live.follow.row_previews import RowPreview
+from rollouthub.live.follow.row_previews import CHARACTERS, RowPreview
 from rollouthub.statistics.amounts import NONE, dollars, seconds, short
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
@@ -138,6 +138,8 @@ class RowMaker:
         return tag("tr", Markup(cells), aria_rowindex=str(position + 2), class_=None if counts else "replaced")
 
     def _cell(self, name: str, place: int, preview: RowPreview) -> "str | Markup":
+        if name == "answer" and preview.answer and len(preview.answer) < CHARACTERS:
+            return tag("bdi", preview.answer)  # where it does not fit, its end is shown: answers differ there
         if name in ("prompt", "answer", "feedback"):
             return getattr(preview, name) or NONE
         columns = self.feed.columns
