@@ -80,7 +80,8 @@ svg.forest { display: block; width: 100%; } svg.forest text { paint-order: strok
 .pair .before { fill: var(--card); stroke: var(--soft); stroke-width: 2; }
 .pair .span, .pair .mark { stroke-width: 3; } .pair .track { stroke: var(--line); stroke-width: 2; }
 .cell { display: block; } .cell.good, .cell.bad { background: none; font-weight: 600; }
-.scored { fill: var(--c2); background: var(--c2); } .agent_failure { fill: var(--agent); background: var(--agent); }
+.scored { fill: var(--c0); background: var(--c0); } .passed { fill: var(--c2); background: var(--c2); }
+.not_passed { fill: #e0a33c; background: #e0a33c; } .agent_failure { fill: var(--agent); background: var(--agent); }
 .infrastructure_fault { fill: var(--infra); background: var(--infra); }
 .verifier_fault { fill: var(--verifier); background: var(--verifier); }
 .cancelled { fill: var(--cancelled); background: var(--cancelled); } .missing { fill: var(--missing);
