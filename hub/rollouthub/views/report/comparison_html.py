@@ -44,8 +44,8 @@ def _differences(found: ComparisonReport) -> Markup:
     ]
     words = (
         f"On {amounts.count(found.common_tasks, 'common task')}. Mean reward and pass rate are over scored rollouts. A "
-        "difference is the mean of the differences to the first run task by task, each task counted once: where samples "
-        "have no score, it is not the difference of the means."
+        "difference is the mean of the differences to the first run task by task, each task counted once: where "
+        "samples have no score, it is not the difference of the means."
     )
     remarks = [tag("p", remark, class_="notice warn") for remark in found.remarks]
     if not rows:

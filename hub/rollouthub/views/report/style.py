@@ -95,7 +95,8 @@ svg.forest { display: block; width: 100%; } svg.forest text { paint-order: strok
 _SMALL_AND_PAPER = """
 @media screen and (max-width: 48rem) { .n, th { white-space: normal; } td.n, th.n { overflow-wrap: normal; }
   th, td { padding-right: .55rem; } td:first-child:not(.n) { min-width: 4.5rem; } }
-@media screen and (max-width: 34rem) { main { padding: 1rem .7rem 2rem; } section { padding: .9rem .85rem; border-radius: .6rem; }
+@media screen and (max-width: 34rem) { main { padding: 1rem .7rem 2rem; }
+  section { padding: .9rem .85rem; border-radius: .6rem; }
   h1 { font-size: 1.35rem; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .45rem; }
   dd + dd { grid-column: 1; } .tiles { grid-template-columns: 1fr 1fr; gap: .5rem; } .tile { padding: .6rem .7rem; }
   .tile b { font-size: 1.3rem; } svg text { font-size: 14px; } }

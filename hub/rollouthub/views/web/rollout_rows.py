@@ -41,7 +41,7 @@ _COLUMNS = (
     TableColumn("attempt", "attempt", "attempt", is_number=True),
     TableColumn("reward", "reward", "reward", is_number=True),
     TableColumn("turns", "turns", "turns", is_number=True),
-    TableColumn("tokens", "tokens", "output_tokens", is_number=True),
+    TableColumn("tokens", "tokens out", "output_tokens", is_number=True),
     TableColumn("time", "time", "seconds", is_number=True),
     TableColumn("cost", "cost", "cost", is_number=True),
     TableColumn("why", "why"),
@@ -65,14 +65,17 @@ class ShownRows(Protocol):
         ...
 
 
-def shown_columns(feed: RunFeed, query: RowQuery, form_key: str = "") -> list[TableColumn]:
-    """The columns that a run needs; without the key of forms, none that has one."""
+def shown_columns(
+    feed: RunFeed, query: RowQuery, form_key: str = "", *, is_one_task: bool = False
+) -> list[TableColumn]:
+    """The columns that a run needs; without the key of forms, none that has one, and of one task no prompt."""
     is_there = {
         "environment": len(feed.columns.words["environment"].vocabulary) > 1,
         "attempt": query.attempts,
         "cost": feed.counts.cost is not None and not query.review,
         "tokens": not query.review,
         "time": not query.review,
+        "prompt": not is_one_task,
         "why": query.review,
         "notes": any(True for _ in feed.notes),
         "review": query.review and form_key != "",
@@ -91,10 +94,12 @@ class RowMaker:
     query: RowQuery
     form_key: str = ""
     """The key of the forms in a queue of reviews; empty where there are none."""
+    is_one_task: bool = False
+    """Whether all rows are samples of one task, whose page has the prompt."""
 
     def table(self, rows: ShownRows, start: int, stop: int) -> Markup:
         """The table with the rows at these positions."""
-        columns = shown_columns(self.feed, self.query, self.form_key)
+        columns = shown_columns(self.feed, self.query, self.form_key, is_one_task=self.is_one_task)
         heads = [self._head(column) for column in columns]
         body = tag("tbody", self.rows(rows, start, stop))
         table = tag(
@@ -113,7 +118,7 @@ class RowMaker:
     def rows(self, rows: ShownRows, start: int, stop: int) -> list[Markup]:
         """The rows at these positions."""
         places = rows.page(start, stop)
-        columns = shown_columns(self.feed, self.query, self.form_key)
+        columns = shown_columns(self.feed, self.query, self.form_key, is_one_task=self.is_one_task)
         # A page has thousands of cells of a dozen columns: what they have in common is made once.
         openings = [(column.name, tag("td", class_=_class(column), data_title=column.title)[:-5]) for column in columns]
         previews = self.feed.previews(places)

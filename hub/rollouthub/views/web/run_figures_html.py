@@ -79,7 +79,10 @@ def endings(feed: RunFeed) -> Markup:
     total = sum(number for _, number in parts)
     items = [
         tag(
-            "li", tag("i", class_=kind), f"{number:,} {phrases.ENDING_WORDS[kind]} ", tag("span", share(number / total), class_="soft")
+            "li",
+            tag("i", class_=kind),
+            f"{number:,} {phrases.ENDING_WORDS[kind]} ",
+            tag("span", share(number / total), class_="soft"),
         )
         for kind, number in parts
     ]
