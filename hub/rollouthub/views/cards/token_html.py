@@ -43,7 +43,7 @@ def _facts(tokens: SampledTokens, advantage: float | None) -> list[str]:
     facts = [
         count(len(tokens.ids), "sampled token"),
         "no logprobs" if mean is None else f"mean logprob {mean:.3f}, perplexity {math.exp(min(50.0, -mean)):.2f}",
-        f"{count(forks, 'token')} below {FORK:.0%}: forks" if mean is not None else "",
+        f"{count(forks, 'fork')} (a token below {FORK:.0%})" if mean is not None else "",
         f"{count(masked, 'token')} masked: not learnt from" if masked else "",
         f"advantage {advantage:+.3f}" if advantage is not None else "",
         _policy(tokens),

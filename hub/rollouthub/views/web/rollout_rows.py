@@ -13,7 +13,7 @@ from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.note_words import note_mark
 from rollouthub.views.web.links import ALL, Links
-from rollouthub.views.web.row_query import RowQuery
+from rollouthub.views.web.row_query import AUTO, RowQuery
 from rollouthub.views.web.verdict_marks import mark, reward, verdict_at
 
 PAGE_ROWS = 100
@@ -51,8 +51,8 @@ _COLUMNS = (
     TableColumn("feedback", "feedback"),
     TableColumn("review", "review"),
 )
-SORTS = {"seq": "finished", **{each.sort: each.title for each in _COLUMNS if each.sort}}
-"""What the table can be sorted by → its title."""
+SORTS = {AUTO: "task and sample", "seq": "finished", **{each.sort: each.title for each in _COLUMNS if each.sort}}
+"""What the table can be sorted by → its title; while the run plays, `AUTO` is the newest first."""
 
 
 class ShownRows(Protocol):
