@@ -78,8 +78,8 @@ EVERY_PAGE = """
     told["has_axe"] = axe is not None
 """
 CUT = """() => {
-    const boxes = [...document.querySelectorAll('main td, main .tile b')].filter((each) => each.getClientRects().length);
-    const figures = boxes.filter((each) => /^[-+(]?[$#<]?[0-9]/.test(each.textContent.trim()));
+    const boxes = [...document.querySelectorAll('main td, main .tile b')];
+    const figures = boxes.filter((each) => each.getClientRects().length).filter((each) => /^[-+(]?[$#<]?[0-9]/.test(each.textContent.trim()));
     const isCut = (each) => {
         const range = document.createRange();
         range.selectNodeContents(each);
@@ -97,7 +97,7 @@ SMALL = """
     hear(page)
     page.goto(given["address"])
     page.wait_for_selector("h1")
-    shown = "(name) => [...document.querySelectorAll(name)].map((each) => each.getClientRects().length && each.innerText)"
+    shown = "name => [...document.querySelectorAll(name)].map(each => each.getClientRects().length && each.innerText)"
     for name, path in given["pages"].items():
         page.goto(given["base"] + path)
         page.wait_for_load_state("networkidle")
@@ -110,7 +110,7 @@ SMALL = """
     page.goto(given["base"] + given["pages"]["run"])
     page.emulate_media(media="print")
     page.set_viewport_size({"width": 718, "height": 1000})
-    told["printed"] = page.evaluate("getComputedStyle(document.querySelector('.rollouts tbody tr')).display")
+    told["printed"] = page.eval_on_selector(".rollouts tbody tr:not(.space)", "row => getComputedStyle(row).display")
     told["charts"] = page.evaluate('''[...document.querySelectorAll('.charts section')].filter(
         (each) => each.getBoundingClientRect().right > innerWidth + 1).length''')
 """

@@ -94,7 +94,10 @@ svg.forest { display: block; width: 100%; } svg.forest text { paint-order: strok
 
 _SMALL_AND_PAPER = """
 @media screen and (max-width: 48rem) { .n, th { white-space: normal; } td.n, th.n { overflow-wrap: normal; }
-  th, td { padding-right: .55rem; } td:first-child:not(.n) { min-width: 4.5rem; } }
+  th, td { padding-right: .55rem; } td:first-child:not(.n) { min-width: 4.5rem; }
+  table:has(th:nth-child(6)) { font-size: .74rem; } table:has(th:nth-child(6)) :is(th, td) { padding-right: .28rem; }
+  table:has(th:nth-child(6)) th { font-size: .68rem; }
+  table:has(th:nth-child(6)) td:first-child:not(.n) { min-width: 3rem; } }
 @media screen and (max-width: 34rem) { main { padding: 1rem .7rem 2rem; }
   section { padding: .9rem .85rem; border-radius: .6rem; }
   h1 { font-size: 1.35rem; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .45rem; }

@@ -28,6 +28,7 @@ ORDERS: dict[str, tuple[str, Order, bool]] = {
     "met": ("as they came", "met", False),
 }
 """Name of an order in addresses → its title, the column, and whether it descends."""
+_FIGURES = ("scored", "passed", "mean reward", "std of rewards", "output tokens")
 
 
 def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
@@ -42,11 +43,7 @@ def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
     heads = [
         "task",
         *(["environment"] if several else []),
-        "scored",
-        "passed",
-        "mean reward",
-        "std of rewards",
-        "output tokens",
+        *_FIGURES,
     ]
     table = tag(
         "table",
@@ -54,7 +51,10 @@ def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
             "thead",
             tag(
                 "tr",
-                [tag("th", head, scope="col", class_="n" if at > several else None) for at, head in enumerate(heads)],
+                [
+                    tag("th", head, scope="col", class_=_classes(head) if at > several else None)
+                    for at, head in enumerate(heads)
+                ],
             ),
         ),
         tag("tbody", rows),
@@ -81,7 +81,12 @@ def _cells(line: GroupLine, run: str, links: Links, several: bool) -> list[Marku
     words += [number(line.deviation), short(line.output_tokens)]
     first = tag("td", tag("a", name, href=address) if address else name, class_="c-task")
     where = [tag("td", plain_name(line.environment))] if several else []
-    return [first, *where, *(tag("td", word, class_="n") for word in words)]
+    figures = [tag("td", word, class_=_classes(head)) for word, head in zip(words, _FIGURES, strict=True)]
+    return [first, *where, *figures]
+
+
+def _classes(head: str) -> str:
+    return "c-tokens n" if head == _FIGURES[-1] else "n"
 
 
 def _orders(links: Links, run: str, order: str) -> Markup:
