@@ -1,6 +1,6 @@
 """The charts of a report; every figure of a chart is also in a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rollouthub.statistics.amounts import of_all, share
 from rollouthub.views.markup import Markup, join, table, tag
@@ -83,17 +83,18 @@ def distribution_chart(run: RunReport) -> Markup | None:
     return tag("section", tag("h2", "Rewards"), two, tag("p", words, class_="soft small"))
 
 
-def ending_parts(kinds: Mapping[str, int], judged: int, passed: int, missing: int) -> list[tuple[str, int]]:
+def ending_parts(kinds: Iterable[tuple[str, int]], judged: int, passed: int, missing: int) -> list[tuple[str, int]]:
     """How rollouts ended, as parts of a bar: those that passed and those that did not are told apart."""
-    scored = kinds.get("scored", 0)
+    ended = dict(kinds)
+    scored = ended.get("scored", 0)
     parts = [("passed", passed), ("not_passed", judged - passed), ("scored", scored - judged)]
-    parts += [(kind, kinds.get(kind, 0)) for kind in KINDS if kind not in ("scored", "missing")]
+    parts += [(kind, ended.get(kind, 0)) for kind in KINDS if kind not in ("scored", "missing")]
     return [(name, number) for name, number in (*parts, ("missing", missing)) if number > 0]
 
 
 def outcome_strip(run: RunReport) -> Markup:
     """How the planned rollouts ended, as one bar."""
     found = run.figures
-    parts = ending_parts(found.kinds, found.judged, found.passed, max(0, found.planned - found.played))
+    parts = ending_parts(found.kinds.items(), found.judged, found.passed, max(0, found.planned - found.played))
     items = [tag("li", tag("i", class_=kind), f"{number:,} {ENDING_WORDS[kind]}") for kind, number in parts]
     return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"))

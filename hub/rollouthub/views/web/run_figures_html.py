@@ -73,7 +73,7 @@ def endings(feed: RunFeed) -> Markup:
     """How rollouts ended, as one bar with its legend; the reasons to stop and the faults below."""
     counts = feed.counts
     missing = max(0, (feed.info.planned or 0) - counts.effective)
-    parts = ending_parts(counts.kinds, counts.judged, counts.passed, missing)
+    parts = ending_parts(counts.kinds.items(), counts.judged, counts.passed, missing)
     if not parts:
         return tag("p", "Nothing has ended yet.", class_="soft")
     total = sum(number for _, number in parts)

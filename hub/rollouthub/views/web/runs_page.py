@@ -163,7 +163,7 @@ def _strip(tally: Tally | None, planned: int | None) -> Markup | None:
     if tally is None or tally.done is None:
         return None
     kinds: Mapping[OutcomeKind, int] = tally.kinds or {"scored": tally.scored}
-    parts = ending_parts(kinds, tally.judged, tally.passed, max(0, (planned or 0) - tally.done))
+    parts = ending_parts(kinds.items(), tally.judged, tally.passed, max(0, (planned or 0) - tally.done))
     return shares("How rollouts ended", parts) if parts else None
 
 
