@@ -79,7 +79,8 @@ EVERY_PAGE = """
 """
 CUT = """() => {
     const boxes = [...document.querySelectorAll('main td, main .tile b')];
-    const figures = boxes.filter((each) => each.getClientRects().length).filter((each) => /^[-+(]?[$#<]?[0-9]/.test(each.textContent.trim()));
+    const shown = boxes.filter((each) => each.getClientRects().length);
+    const figures = shown.filter((each) => /^[-+(]?[$#<]?[0-9]/.test(each.textContent.trim()));
     const isCut = (each) => {
         const range = document.createRange();
         range.selectNodeContents(each);

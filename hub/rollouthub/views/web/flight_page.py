@@ -91,7 +91,7 @@ def _turn(turn: TurnView) -> Markup:
 def _said(message: SaidView) -> SpeechCard:
     cut = _SHOWN(message.text)
     block = PlainBlock(*cut) if message.role == "tool" else ProseBlock(*cut)
-    speaker = next((each for each in WHO if each == message.role), None)
+    speaker = {str(each): each for each in WHO}.get(message.role)
     return SpeechCard(speaker or "user", WHO[speaker] if speaker else plain_name(message.role), (block,))
 
 
