@@ -33,13 +33,6 @@ def seconds(value: float | None) -> str:
     return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
 
 
-def in_seconds(value: float | None) -> str:
-    """Format a duration for a column, in seconds throughout, so that a larger one never reads as a smaller one."""
-    if value is None:
-        return NONE
-    return "<0.001 s" if 0 < value < 0.001 else f"{value:.3f} s" if value < 100 else f"{value:,.1f} s"
-
-
 def dollars(value: float | None) -> str:
     """Format a cost in US dollars."""
     if value is None:

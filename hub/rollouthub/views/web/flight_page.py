@@ -8,7 +8,7 @@ from rollouthub.store import LiveState
 from rollouthub.text import plain_name
 from rollouthub.views.cards.argument_blocks import argument_blocks, raw_arguments
 from rollouthub.views.cards.blocks import PlainBlock, ProseBlock
-from rollouthub.views.cards.card import SpeechCard, ToolCard, TurnCards
+from rollouthub.views.cards.card import Speaker, SpeechCard, ToolCard, TurnCards
 from rollouthub.views.cards.card_html import cards_html, turn_head
 from rollouthub.views.cards.card_text import CardText
 from rollouthub.views.cards.rollout_cards import WHO, shown_name
@@ -91,7 +91,8 @@ def _turn(turn: TurnView) -> Markup:
 def _said(message: SaidView) -> SpeechCard:
     cut = _SHOWN(message.text)
     block = PlainBlock(*cut) if message.role == "tool" else ProseBlock(*cut)
-    speaker = {str(each): each for each in WHO}.get(message.role)
+    known: dict[str, Speaker] = {each: each for each in WHO}
+    speaker = known.get(message.role)
     return SpeechCard(speaker or "user", WHO[speaker] if speaker else plain_name(message.role), (block,))
 
 

@@ -8,7 +8,7 @@ from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.note_columns import noted_flag
 from rollouthub.live.follow.row_previews import CHARACTERS, RowPreview
-from rollouthub.statistics.amounts import NONE, dollars, in_seconds, short
+from rollouthub.statistics.amounts import NONE, dollars, seconds, short
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.note_words import note_mark
@@ -209,7 +209,7 @@ _CELLS: dict[str, _Cell] = {
     "reward": _reward,
     "turns": lambda columns, place: str(columns.wholes["turns"][place]),
     "tokens": lambda columns, place: short(columns.wholes["output_tokens"][place]),
-    "time": _real("seconds", in_seconds),
+    "time": _real("seconds", seconds),
     "cost": _real("cost", dollars),
 }
 
