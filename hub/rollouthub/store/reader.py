@@ -275,6 +275,12 @@ class RunReader:
         means.reward_sum, means.judged, means.passed = self.reward_sums()
         return means
 
+    def seconds(self) -> float | None:
+        """Seconds from the start of the first attempt to the end of the last one; None without any."""
+        with self._source.connect() as connection:
+            (found,) = connection.execute("SELECT max(finished_at) - min(started_at) FROM rollouts").fetchone()
+            return found
+
     def attempt_faults(self) -> dict[str, int]:
         """Number of broken attempts by `boundary:type` of their first fault, retried ones included."""
         with self._source.connect() as connection:

@@ -178,6 +178,8 @@ async def test_every_chart_has_words_beside_it(tmp_path: Path) -> None:
         "How rollouts ended",
     ]
     assert "pass@k: 0.500 at k=1, 1.000 at k=2" in charts[0]
+    assert charts[2].endswith("3 passed, 3 not passed")
+    assert "3 not passed</li>" in page and "scored</li>" not in page
 
 
 async def test_several_runs_stand_side_by_side_and_say_whether_their_tasks_are_the_same(tmp_path: Path) -> None:

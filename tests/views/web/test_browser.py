@@ -77,6 +77,44 @@ EVERY_PAGE = """
         context.close()
     told["has_axe"] = axe is not None
 """
+CUT = """() => {
+    const boxes = [...document.querySelectorAll('main td, main .tile b')];
+    const shown = boxes.filter((each) => each.getClientRects().length);
+    const figures = shown.filter((each) => /^[-+(]?[$#<]?[0-9]/.test(each.textContent.trim()));
+    const isCut = (each) => {
+        const range = document.createRange();
+        range.selectNodeContents(each);
+        const box = range.getBoundingClientRect();
+        return box.width && (box.right > innerWidth + 1 || box.left < -1
+            || (getComputedStyle(each).overflowX !== 'visible' && each.scrollWidth > each.clientWidth + 1));
+    };
+    return [figures.length, figures.filter(isCut).map((each) => each.textContent.trim())];
+}"""
+"""The number of figures in tables and tiles, and those of which a part is out of view."""
+SMALL = """
+    told["figures"], told["reasons"], told["scores"] = {}, [], []
+    context = chromium.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    hear(page)
+    page.goto(given["address"])
+    page.wait_for_selector("h1")
+    shown = "name => [...document.querySelectorAll(name)].map(each => each.getClientRects().length && each.innerText)"
+    for name, path in given["pages"].items():
+        page.goto(given["base"] + path)
+        page.wait_for_load_state("networkidle")
+        told["figures"][name] = page.evaluate(given["cut"])
+        if name == "review":
+            told["reasons"] = page.evaluate(shown, "tbody .c-why")
+            told["buttons"] = page.evaluate(shown, "tbody .c-review button")
+        if name == "board":
+            told["scores"] = page.evaluate(shown, "tbody .c-mean")
+    page.goto(given["base"] + given["pages"]["run"])
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1000})
+    told["printed"] = page.eval_on_selector(".rollouts tbody tr:not(.space)", "row => getComputedStyle(row).display")
+    told["charts"] = page.evaluate('''[...document.querySelectorAll('.charts section')].filter(
+        (each) => each.getBoundingClientRect().right > innerWidth + 1).length''')
+"""
 COVERED = """() => {
     const table = document.querySelector('#rows').getBoundingClientRect();
     const body = document.querySelector('#rows tbody').getBoundingClientRect();
@@ -237,6 +275,29 @@ async def test_every_page_is_quiet_fits_and_can_be_used_by_all(tmp_path: Path, n
     assert (told["said"], told["dialogs"], told["wide"]) == ([], 0, [])
     assert told["axe"] == []
     assert told["has_axe"], "axe-core is not installed beside playwright; run .ci/foreign.sh"
+
+
+async def test_a_phone_and_paper_show_every_figure(tmp_path: Path) -> None:
+    await finished_run(tmp_path / "good")
+    await worse_run(tmp_path / "worse")
+    async with served(tmp_path / "good", roots=(tmp_path,)) as seen:
+        pages = {
+            "runs": "",
+            "run": "run/good",
+            "tasks": "run/good/tasks",
+            "report": "run/good/report",
+            "compare": "compare?run=good&run=worse",
+            "review": "run/good?review=yes",
+            "board": "board",
+        }
+        told = await visit(SMALL, address=seen.server.address, base=seen.base, pages=pages, cut=CUT)
+    figures = cast("dict[str, tuple[int, list[str]]]", told["figures"])
+    assert {name: cut for name, (_, cut) in figures.items()} == {name: [] for name in pages}
+    assert all(number for number, _ in figures.values()), figures
+    for each in ("reasons", "buttons", "scores"):
+        shown = cast("list[object]", told[each])
+        assert shown and all(shown), each
+    assert (told["printed"], told["charts"], told["said"]) == ("table-row", 0, [])
 
 
 async def test_a_large_table_keys_links_and_back_work_as_in_the_terminal(tmp_path: Path) -> None:

@@ -48,6 +48,10 @@ async def test_the_list_names_runs_states_progress_and_rewards(tmp_path: Path) -
             means = reader.means()
         assert f"first arithmetic, code, customer_service openai/small {means.finished}/96" in text
         assert number(means.mean_reward) in text and share(means.pass_rate) in text
+        line = text.partition("first arithmetic")[2]
+        one = words((await visit.get("run/first")).text)
+        took = re.search(r"rollouts · \S+ a \w+ · ([0-9:.]+(?: m?s)?)", one)
+        assert took and f"UTC {took[1]}" in line, "the list and the page give one duration"
         assert "unreadable" in text
         assert 'name="run" value="second"' in page
         found = words((await visit.get("?search=secnd")).text)
@@ -116,6 +120,30 @@ async def test_the_filter_language_narrows_and_sorts(tmp_path: Path, query: str,
             assert [row.split()[0] for row in rows_of(page)[:48]] == ["✓"] * 48
 
 
+async def test_an_ended_run_is_listed_by_task_and_sample_and_others_as_they_ask(tmp_path: Path) -> None:
+    made = [record(f"g{n}-{s}", score=Score(reward=1.0)) for n in (10, 2, 9) for s in (1, 0)]
+    await write(tmp_path / "run", made)
+    async with served(tmp_path / "run") as visit:
+        for query, order in (
+            ("", ["test/g2 0", "test/g2 1", "test/g9 0", "test/g9 1", "test/g10 0", "test/g10 1"]),
+            ("?sort=seq", ["test/g9 0", "test/g9 1", "test/g2 0", "test/g2 1", "test/g10 0", "test/g10 1"]),
+        ):
+            rows = rows_of((await visit.get(f"run/run{query}")).text)
+            assert [" ".join(row.split()[2:4] if row.split()[0] in "✓✗●" else row.split()) for row in rows] == order
+
+
+async def test_a_filter_says_that_no_figure_follows_it_and_the_tab_counts_what_to_review(tmp_path: Path) -> None:
+    made = [record(f"g1-{s}", score=Score(reward=float(s > 0), passed=s > 0)) for s in range(4)]
+    await write(tmp_path / "run", made)
+    async with served(tmp_path / "run") as visit:
+        whole = words((await visit.get("run/run")).text)
+        assert "of the whole run" not in whole
+        assert "Review 1" in whole, "before anybody opened the queue"
+        narrowed = words((await visit.get("run/run?filter=passed")).text)
+        assert "3 of 4 rollouts are listed; the figures and charts above are of the whole run." in narrowed
+        assert "sometimes solved 1" in words((await visit.get("run/run?review=yes")).text)
+
+
 async def test_a_wrong_filter_says_where_and_what_was_meant_and_shows_all(tmp_path: Path) -> None:
     await write(tmp_path / "run", [record("g1-0"), record("g1-1")])
     async with served(tmp_path / "run") as visit:
@@ -158,14 +186,16 @@ async def test_a_rollouts_page_has_its_conversation_neighbours_samples_and_attem
         assert "tests 0.500 × 1" in text
         assert 'id="turn-1"' in page and 'href="#turn-2"' in page
         assert "attempt 0" in text and "attempt 1, counts" in text
-        assert re.search(r'href="[^"]*/rollout/g2-0[^"]*" rel="prev"', page)
+        assert re.search(r'href="[^"]*/rollout/g1-0[^"]*" rel="prev"', page), "the list is by task and sample"
+        assert re.search(r'href="[^"]*/rollout/g2-0[^"]*" rel="next"', page)
+        assert text.count("tests 0.500 × 1") == 1 and "Components of the reward" not in text
         earlier = words((await visit.get("run/run/rollout/g1-1?attempt=0")).text)
         assert "infrastructure fault no reward" in earlier
         whole = json.loads((await visit.get("run/run/rollout/g1-1?attempt=1&form=json")).text)
         assert (whole["rollout_id"], whole["attempt"]) == ("g1-1", 1)
         assert (await visit.get("run/run/rollout/g1-1?attempt=7")).status_code == 404
         among = (await visit.get("run/run/rollout/g1-0?filter=reward+%3D%3D+1")).text
-        assert "2 of 2" in words(among)
+        assert "1 of 2" in words(among)
 
 
 async def test_a_task_has_its_samples_and_the_tasks_that_tell_most_come_first(tmp_path: Path) -> None:
@@ -177,6 +207,7 @@ async def test_a_task_has_its_samples_and_the_tasks_that_tell_most_come_first(tm
         task = (await visit.get("run/run/task/g2")).text
         assert "mean reward 0.500" in words(task)
         assert len(rows_of(task)) == 4
+        assert words(task).count("1 + 2?") == 1, "what is asked is said once"
         assert (await visit.get("run/run/task/none")).status_code == 404
 
 
@@ -186,6 +217,10 @@ async def test_two_runs_are_compared_and_a_task_of_theirs_side_by_side(tmp_path:
         assert visit.server.address.startswith(f"{visit.base}compare?run=better&run=worse&token=")
         page = (await visit.get("compare?run=better&run=worse")).text
         assert "On 24 common tasks" in words(page)
+        assert "better · openai/small" in words(page) and "worse · openai/small" in words(page)
+        assert "verdict task better worse difference" in words(page)
+        same = re.search(r"= same (\d+)", words(page))
+        assert same and len(re.findall(r"<td><span[^>]*>= same", page)) == int(same[1]) > 0
         address = re.search(r'href="([^"]*compare[^"]*task=[^"]*)"', page)
         assert address is not None
         both = (await visit.get(unescape(address[1]).removeprefix(visit.server.guard.place))).text

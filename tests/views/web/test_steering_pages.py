@@ -55,7 +55,8 @@ async def test_a_run_is_paused_resized_and_resumed_and_a_rollout_cancelled(watch
 
             victim = run.ids()[0]
             flight = await visit.get(f"{path}/rollout/{victim}")
-            assert "Score it now" in flight.text and "tool call look" in words(flight.text)
+            assert "Score it now" in flight.text and "tool look ✓ ok" in words(flight.text)
+            assert 'class="card speech user"' in flight.text, "it is drawn as a rollout that has ended"
             asks = await visit.get(f"{path}/do/cancel?rollout={victim}")
             assert f"({victim}) now, unscored?" in unescape(asks.text)
             done = await visit.post(f"{path}/do/cancel?rollout={victim}", key_in(asks.text))

@@ -40,9 +40,13 @@ class BoardRow:
     coverage: float | None
     """Scored divided by planned rollouts."""
     mean_reward: Estimate | None
-    """Mean over tasks with its 95 % interval; None where nothing was scored."""
+    """Mean over scored rollouts, with its 95 % interval over tasks; None where nothing was scored."""
+    pass_rate: Estimate | None
+    """Share that passed, of scored rollouts, with its 95 % interval over tasks; None if no verifier gives pass or
+    fail."""
     pass_at_1: Estimate | None
-    """None if no verifier gives pass or fail."""
+    """Probability that one sample passes, averaged over tasks, so that it differs from the pass rate where some samples
+    have no score; None if no verifier gives pass or fail."""
     cost: float | None
     """US dollars of all attempts in the environment; None where no call has a known price."""
     receipt: ReceiptState
@@ -106,6 +110,7 @@ def _rows(run: ComparedRun) -> Iterable[BoardRow]:
             scored=cell.scored,
             coverage=mean_of(cell.scored, planned),
             mean_reward=cell.mean_reward,
+            pass_rate=cell.pass_rate,
             pass_at_1=cell.pass_at_1,
             cost=sum(priced) if priced else None,
             receipt="none" if receipt is None else "unchecked",

@@ -1,5 +1,6 @@
 """A filtered and sorted list of rollouts, updated while the run goes on."""
 
+import re
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
@@ -21,6 +22,10 @@ _CHANGING = ("seq", "effective")
 Every row has a value in them.
 """
 _SEARCHED = ("task_id", "environment", "fault")
+
+BY_TASK = "by task"
+"""Sorts by task, its numbers by their value, and a task's rows by sample."""
+_NUMBER = re.compile(r"[0-9]{1,99}")
 
 _Key = Callable[[int], float | str]
 
@@ -48,7 +53,7 @@ class RolloutList(IncrementalView):
         """
         super().__init__(columns)
         self.sort = ALIASES.get(sort, sort)
-        if self.sort not in ALL_KINDS:
+        if self.sort not in ALL_KINDS and self.sort != BY_TASK:
             raise UnknownNameError("column", sort, [*ALL_KINDS, *ALIASES])
         self.descending = descending
         self.filter = parse_filter(where) if isinstance(where, str) else where
@@ -197,6 +202,17 @@ class RolloutList(IncrementalView):
 
 def _key(columns: AttemptColumns, name: str) -> tuple[_Key, Predicate]:
     """Return the sort key of a column, and a predicate for the rows that have a value in it."""
+    if name == BY_TASK:
+        tasks, samples = columns.words["task_id"], columns.wholes["sample"]
+        known: dict[int, str] = {}
+
+        def by_task(place: int) -> str:
+            code = tasks.codes[place]
+            if code not in known:
+                known[code] = _NUMBER.sub(lambda found: f"{len(found[0]):02}{found[0]}", tasks[place] or "")
+            return f"{known[code]}\0{samples[place]:09}"
+
+        return by_task, lambda place: True
     if name in NOTE_KINDS:
         return lambda place: columns.value(name, place) or "", lambda place: bool(columns.value(name, place))
     if name in columns.words:

@@ -35,6 +35,8 @@ class Tally:
     judged: int = 0
     """Number of samples with a verdict; 0 where the run's hub reports the figures."""
     passed: int = 0
+    seconds: float | None = None
+    """Seconds from the first attempt to the last record; None without any, and where the run's hub reports."""
 
 
 @dataclass(slots=True)
@@ -91,11 +93,18 @@ def tally_of(view: RunView) -> Tally:
 def _read(directory: Path) -> Tally | None:
     try:
         with open_run(directory) as reader:
-            means = reader.means()
+            means, seconds = reader.means(), reader.seconds()
     except (HubError, OSError, ValueError, TypeError, sqlite3.Error):
         return None  # the list says what is wrong with it
     return Tally(
-        means.finished, means.scored, means.mean_reward, means.pass_rate, means.kinds, means.judged, means.passed
+        means.finished,
+        means.scored,
+        means.mean_reward,
+        means.pass_rate,
+        means.kinds,
+        means.judged,
+        means.passed,
+        seconds,
     )
 
 

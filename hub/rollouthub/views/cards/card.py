@@ -9,11 +9,14 @@ from rollouthub.views.cards.blocks import Block, CodeBlock, PlainBlock, ProseBlo
 CallStatus = Literal["ok", "error", "not run"]
 
 
+Speaker = Literal["system", "user", "assistant", "tool"]
+
+
 @dataclass(frozen=True, slots=True)
 class SpeechCard:
     """A message: the prompt, what the agent said, or what was said to it."""
 
-    role: Literal["system", "user", "assistant", "tool"]
+    role: Speaker
     who: str
     """The author in words."""
     blocks: tuple[Block, ...]
@@ -155,6 +158,11 @@ class VerdictCard:
     gaps: tuple[str, ...]
     """What could not be recorded."""
     kind: Literal["verdict"] = "verdict"
+
+    @property
+    def ended(self) -> str:
+        """Why the agent's turn was over, in words."""
+        return "the agent finished" if self.stop == "finished" else f"stopped: {self.stop}"
 
     @property
     def worth(self) -> str:

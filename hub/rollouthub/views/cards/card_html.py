@@ -77,7 +77,7 @@ def verdict_html(card: VerdictCard, anchor: str | None = None) -> Markup:
         "header",
         tag("span", f"{card.mark} {card.word}", class_=f"verdict-mark t-{card.style.removeprefix('bright_')}"),
         tag("b", card.worth),
-        _soft(f"stopped: {card.stop}"),
+        _soft(card.ended),
     )
     return tag(
         "section",

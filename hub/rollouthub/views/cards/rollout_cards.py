@@ -19,6 +19,7 @@ from rollouthub.views.cards.card import (
     JudgeCard,
     NoteCard,
     PersonCard,
+    Speaker,
     SpeechCard,
     ThinkingCard,
     ToolCard,
@@ -78,7 +79,7 @@ class RolloutCards:
             if told is not None:
                 yield self._person(told)
             else:
-                yield from self._message(message, _WHO[message.role], is_prompt=turn.parent_turn is None)
+                yield from self._message(message, WHO[message.role], is_prompt=turn.parent_turn is None)
         for call in self._answered_by.get(turn.index, ()):
             yield self.model_call(call)
         yield from self._message(turn.response, "agent" if turn.agent == ONLY_SEAT else self._shown.name(turn.agent))
@@ -151,7 +152,7 @@ class RolloutCards:
             who=who or shown.name(call.role.replace("_", " ")),
             words=ProseBlock(*shown(call.response.text if call.response is not None else "")),
             asked=tuple(
-                SpeechCard(message.role, _WHO[message.role], tuple(self._content(message)))
+                SpeechCard(message.role, WHO[message.role], tuple(self._content(message)))
                 for message in call.messages[-shown.most_cards :]
             ),
             model=shown.name(call.model),
@@ -220,7 +221,7 @@ class RolloutCards:
         )
 
 
-_WHO = {"system": "system", "user": "user", "assistant": "agent", "tool": "tool result"}
+WHO: dict[Speaker, str] = {"system": "system", "user": "user", "assistant": "agent", "tool": "tool result"}
 
 
 def shown_name(name: str, shown: CardText) -> str:

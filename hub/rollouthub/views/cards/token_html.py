@@ -15,7 +15,9 @@ MOST_TOKENS = 4000
 _CHANGED = re.compile("[&<>\"'\n]").search
 _TEXTLESS = "▫"
 """A token that holds none of the answer's text, such as the end of the answer or a part of a tool call."""
-NOT_KNOWN = "which token holds which characters is not on record, so tokens are shown as boxes"
+NOT_KNOWN = (
+    "the backend did not say which characters each token holds, so tokens are shown by their ids, below their text"
+)
 
 
 def tokens_html(tokens: SampledTokens, most: int = MOST_TOKENS, advantage: float | None = None) -> Markup:
@@ -28,7 +30,7 @@ def tokens_html(tokens: SampledTokens, most: int = MOST_TOKENS, advantage: float
     return tag(
         "div",
         tag("p", " · ".join(_facts(tokens, advantage)), class_="soft"),
-        tag("div", Markup("".join(parts)), class_=f"heat{sign}{'' if texts is not None else ' boxes'}"),
+        tag("div", Markup("".join(parts)), class_=f"heat{sign}{'' if texts is not None else ' ids'}"),
         tag("p", f"… {count(left, 'more token')}", class_="soft") if left else None,
         class_="tokens",
     )
@@ -41,7 +43,7 @@ def _facts(tokens: SampledTokens, advantage: float | None) -> list[str]:
     facts = [
         count(len(tokens.ids), "sampled token"),
         "no logprobs" if mean is None else f"mean logprob {mean:.3f}, perplexity {math.exp(min(50.0, -mean)):.2f}",
-        f"{count(forks, 'fork')} below {FORK:.0%}" if mean is not None else "",
+        f"{count(forks, 'fork')} (a token below {FORK:.0%})" if mean is not None else "",
         f"{count(masked, 'token')} masked: not learnt from" if masked else "",
         f"advantage {advantage:+.3f}" if advantage is not None else "",
         _policy(tokens),
@@ -71,7 +73,7 @@ def _token(tokens: SampledTokens, place: int, texts: Sequence[str] | None) -> st
     version = tokens.version(place)
     policy = "" if version is None else f", policy {version}"
     title = f"token {place + 1:,}: id {tokens.ids[place]}, {told}{policy}"
-    shown = (texts[place] if texts is not None else "") or _TEXTLESS
+    shown = str(tokens.ids[place]) if texts is None else texts[place] or _TEXTLESS
     return f'<span class="{kind}" title="{title}">{shown}</span>'
 
 

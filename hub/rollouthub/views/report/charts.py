@@ -1,10 +1,10 @@
 """The charts of a report; every figure of a chart is also in a table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rollouthub.statistics.amounts import of_all, share
 from rollouthub.views.markup import Markup, join, table, tag
-from rollouthub.views.report.phrases import KINDS, figure
+from rollouthub.views.report.phrases import ENDING_WORDS, KINDS, figure
 from rollouthub.views.report.report_facts import Figure, RunReport
 from rollouthub.views.report.svg_charts import COLOURS, Curve, CurvePoint, curves, histogram, shares
 
@@ -83,10 +83,18 @@ def distribution_chart(run: RunReport) -> Markup | None:
     return tag("section", tag("h2", "Rewards"), two, tag("p", words, class_="soft small"))
 
 
+def ending_parts(kinds: Iterable[tuple[str, int]], judged: int, passed: int, missing: int) -> list[tuple[str, int]]:
+    """How rollouts ended, as parts of a bar: those that passed and those that did not are told apart."""
+    ended = dict(kinds)
+    scored = ended.get("scored", 0)
+    parts = [("passed", passed), ("not_passed", judged - passed), ("scored", scored - judged)]
+    parts += [(kind, ended.get(kind, 0)) for kind in KINDS if kind not in ("scored", "missing")]
+    return [(name, number) for name, number in (*parts, ("missing", missing)) if number > 0]
+
+
 def outcome_strip(run: RunReport) -> Markup:
     """How the planned rollouts ended, as one bar."""
-    kinds = {kind: run.figures.kinds.get(kind, 0) for kind in KINDS if kind != "missing"}
-    missing = max(0, run.figures.planned - run.figures.played)
-    parts = [(kind, number) for kind, number in (*kinds.items(), ("missing", missing)) if number]
-    items = [tag("li", tag("i", class_=kind), f"{number:,} {KINDS[kind]}") for kind, number in parts]
+    found = run.figures
+    parts = ending_parts(found.kinds.items(), found.judged, found.passed, max(0, found.planned - found.played))
+    items = [tag("li", tag("i", class_=kind), f"{number:,} {ENDING_WORDS[kind]}") for kind, number in parts]
     return join(shares("How rollouts ended", parts), tag("ul", items, class_="key"))

@@ -42,11 +42,15 @@ def _differences(found: ComparisonReport) -> Markup:
         ]
         for each in found.standings
     ]
-    words = f"On {amounts.count(found.common_tasks, 'common task')}; differences are to the first, paired by task."
+    words = (
+        f"On {amounts.count(found.common_tasks, 'common task')}. Mean reward and pass rate are over scored rollouts. A "
+        "difference is the mean of the differences to the first run task by task, each task counted once: where "
+        "samples have no score, it is not the difference of the means."
+    )
     remarks = [tag("p", remark, class_="notice warn") for remark in found.remarks]
     if not rows:
         return tag("section", tag("h2", "Differences"), _forest(found), remarks)
-    said = table(["model", "scored", "mean reward", "pass rate", "difference"], rows)
+    said = table(["run", "scored", "mean reward", "pass rate", "difference"], rows)
     return tag("section", tag("h2", "Differences"), tag("p", words, class_="soft"), _forest(found), said, remarks)
 
 
@@ -158,7 +162,7 @@ def _side_by_side(task: TaskChange, first: str, second: str, anchor: str) -> Mar
 
 def _costs(found: ComparisonReport) -> Markup:
     costs = [_cost_row(each, is_full=found.full_tasks is not None) for each in found.standings]
-    titles = ["model", "prompt tokens", "output tokens", "p50", "p95", "$ each"]
+    titles = ["run", "prompt tokens", "output tokens", "p50", "p95", "$ each"]
     if found.full_tasks is not None:
         titles += [f"$ all {found.full_tasks:,}", f"time all {found.full_tasks:,}"]
     return tag("section", tag("h2", "What a rollout takes"), table(titles, costs))

@@ -13,6 +13,8 @@ KINDS = {
     "cancelled": "cancelled",
     "missing": "not played",
 }
+ENDING_WORDS = {"passed": "passed", "not_passed": "not passed", **KINDS}
+"""Part of a bar of how rollouts ended → words: scored ones are told apart by their verdict, if they have one."""
 
 
 def figure(found: Figure | None, *, is_share: bool = False) -> str:

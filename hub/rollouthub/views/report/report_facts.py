@@ -111,6 +111,9 @@ class ReportFigures(Frozen):
     """Mean reward in which agent failures count as 0."""
     pass_rate: Figure | None
     """Share that passed; None if no verifier says whether a rollout passed."""
+    judged: int
+    """Number of samples that passed or failed."""
+    passed: int
     constant_groups: int
     """Number of tasks with two or more samples that all have the same reward."""
     kinds: dict[str, int]

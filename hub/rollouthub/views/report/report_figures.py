@@ -37,12 +37,14 @@ ORDER BY 4 DESC, 1, 2, 3
 
 @dataclass
 class Strict:
-    """Sums for the mean reward in which agent failures count as 0."""
+    """Sums for the mean reward in which agent failures count as 0, and the numbers of verdicts."""
 
     means: TaskMeans = field(default_factory=TaskMeans)
     tasks: int = 0
     reward_sum: float = 0.0
     samples: int = 0
+    judged: int = 0
+    passed: int = 0
     is_binary: bool = True
 
     def add(self, group: GroupCounts, failures: int) -> None:
@@ -51,6 +53,7 @@ class Strict:
         self.tasks += 1
         self.reward_sum += group.reward_sum
         self.samples += count
+        self.judged, self.passed = self.judged + group.verdicts, self.passed + (group.passed or 0)
         self.is_binary = self.is_binary and group.is_binary
         if count:
             self.means.add(group.reward_sum / count, count)
@@ -191,6 +194,8 @@ def _figures(
         mean_reward=_figure(found.mean_reward, found.mean_estimate),
         mean_reward_strict=strict.figure(),
         pass_rate=None if found.pass_rate is None else _figure(found.pass_rate, found.pass_estimate),
+        judged=strict.judged,
+        passed=strict.passed,
         constant_groups=found.constant_groups,
         kinds=kinds,
     )

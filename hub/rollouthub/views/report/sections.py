@@ -16,13 +16,13 @@ def outcomes(run: RunReport) -> Markup:
     """How rollouts ended, by outcome and kind, and why agents stopped."""
     played = run.figures.played or 1
     ended = [
-        [name, phrases.KINDS[Outcome(name).kind], f"{number:,}", share(number / played)]
+        [name.replace("_", " "), phrases.KINDS[Outcome(name).kind], f"{number:,}", share(number / played)]
         for name, number in run.outcomes.items()
     ]
     missing = max(0, run.figures.planned - run.figures.played)
     if missing:
         ended.append(["–", phrases.KINDS["missing"], f"{missing:,}", ""])
-    stopped = [[name, f"{number:,}", share(number / played)] for name, number in run.stops.items()]
+    stopped = [[name.replace("_", " "), f"{number:,}", share(number / played)] for name, number in run.stops.items()]
     two = tag(
         "div",
         tag("div", table(["outcome", "kind", "rollouts", "share"], ended, words=2)),
@@ -98,7 +98,7 @@ def groups(run: RunReport) -> Markup | None:
     if len(rows) > OPEN_GROUPS:
         more = table(titles, rows[OPEN_GROUPS:], words=2 if several else 1)
         parts.append(tag("details", tag("summary", f"{len(rows) - OPEN_GROUPS:,} more"), more, class_="told"))
-    words = "The lowest mean first. Spread is the standard deviation of a task's rewards."
+    words = "The lowest mean first. std is the standard deviation of a task's rewards."
     if run.groups_left_out:
         words += (
             f" Here are the tasks of the lowest mean and those of the largest standard deviation; "

@@ -80,7 +80,8 @@ svg.forest { display: block; width: 100%; } svg.forest text { paint-order: strok
 .pair .before { fill: var(--card); stroke: var(--soft); stroke-width: 2; }
 .pair .span, .pair .mark { stroke-width: 3; } .pair .track { stroke: var(--line); stroke-width: 2; }
 .cell { display: block; } .cell.good, .cell.bad { background: none; font-weight: 600; }
-.scored { fill: var(--c2); background: var(--c2); } .agent_failure { fill: var(--agent); background: var(--agent); }
+.scored { fill: var(--c0); background: var(--c0); } .passed { fill: var(--c2); background: var(--c2); }
+.not_passed { fill: #e0a33c; background: #e0a33c; } .agent_failure { fill: var(--agent); background: var(--agent); }
 .infrastructure_fault { fill: var(--infra); background: var(--infra); }
 .verifier_fault { fill: var(--verifier); background: var(--verifier); }
 .cancelled { fill: var(--cancelled); background: var(--cancelled); } .missing { fill: var(--missing);
@@ -92,7 +93,13 @@ svg.forest { display: block; width: 100%; } svg.forest text { paint-order: strok
 )
 
 _SMALL_AND_PAPER = """
-@media (max-width: 34rem) { main { padding: 1rem .7rem 2rem; } section { padding: .9rem .85rem; border-radius: .6rem; }
+@media screen and (max-width: 48rem) { .n, th { white-space: normal; } td.n, th.n { overflow-wrap: normal; }
+  th, td { padding-right: .55rem; } td:first-child:not(.n) { min-width: 4.5rem; }
+  table:has(th:nth-child(6)) { font-size: .74rem; } table:has(th:nth-child(6)) :is(th, td) { padding-right: .28rem; }
+  table:has(th:nth-child(6)) th { font-size: .68rem; }
+  table:has(th:nth-child(6)) td:first-child:not(.n) { min-width: 3rem; } }
+@media screen and (max-width: 34rem) { main { padding: 1rem .7rem 2rem; }
+  section { padding: .9rem .85rem; border-radius: .6rem; }
   h1 { font-size: 1.35rem; } dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .45rem; }
   dd + dd { grid-column: 1; } .tiles { grid-template-columns: 1fr 1fr; gap: .5rem; } .tile { padding: .6rem .7rem; }
   .tile b { font-size: 1.3rem; } svg text { font-size: 14px; } }

@@ -131,7 +131,7 @@ def _diff(patch: str) -> Text:
 def verdict_lines(card: VerdictCard) -> Iterator[Text]:
     """How it ended, what it was worth and why, in the order in which all displays say it."""
     style = f"bold {card.style}"
-    yield Text.assemble((f"{card.mark} {card.word}", style), f", {card.worth} ({card.outcome}, stopped: {card.stop})")
+    yield Text.assemble((f"{card.mark} {card.word}", style), f", {card.worth} ({card.outcome}, {card.ended})")
     if card.suspect:
         yield Text(f"suspect: {card.suspect}", "yellow")
     if card.feedback is not None:

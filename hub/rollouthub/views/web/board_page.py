@@ -17,7 +17,12 @@ from rollouthub.views.web.run_figures_html import interval_of
 from rollouthub.views.web.verdict_marks import status
 
 MOST_ROWS = 2000
-_TITLES = ("", "model", "agent", "mean reward", "pass@1", "scored", "cost", "receipt", "run", "played")
+_TITLES: dict[str, str] = {
+    "place": "", "run": "run", "model": "model", "agent": "agent", "mean": "mean reward", "pass": "pass rate",
+    "scored": "scored", "cost": "cost", "receipt": "receipt", "played": "played",
+}  # fmt: skip
+"""Name of a column → its title."""
+_NUMBERS = ("mean", "pass", "scored", "cost")
 _WORDS = {"refuted": "✗ refuted", "proven": "✓ proven", "consistent": "~ consistent", "not_provable": "? not provable"}
 _COLOURS = {"refuted": "t-red", "proven": "t-green", "consistent": "t-cyan", "not_provable": "t-yellow"}
 
@@ -28,15 +33,16 @@ def board_page(board: Board, name_of: Callable[[Path], str], links: Links) -> st
         tag("h1", "Leaderboard"),
         tag(
             "p",
-            "Rows are beside each other only where the same tasks were played, by their content. Means are over tasks, "
-            "with intervals of 95 %.",
+            "Rows are beside each other only where the same tasks were played, by their content. Mean reward "
+            "and pass rate are over scored rollouts; their 95 % intervals are over tasks.",
             class_="soft",
         ),
     ]
     if board.unread:
         parts.append(tag("p", f"{count(board.unread, 'run')} still to be read …", class_="notice", role="status"))
+    shown = _shown_columns(board.rows)
     for (environment, tasks), each in groupby(board.rows[:MOST_ROWS], key=lambda row: (row.environment, row.task_set)):
-        parts.append(_section(environment, tasks, list(each), board, name_of, links))
+        parts.append(_section(environment, tasks, list(each), board, name_of, links, shown))
     if not board.rows and not board.unread:
         parts.append(tag("p", "There are no runs with rollouts here yet.", class_="soft"))
     if len(board.rows) > MOST_ROWS:
@@ -56,12 +62,12 @@ def _section(
     board: Board,
     name_of: Callable[[Path], str],
     links: Links,
+    shown: Sequence[str],
 ) -> Markup:
     heads = [
-        tag("th", title or tag("span", "place", class_="sr"), scope="col", class_="n" if 3 <= at <= 6 else None)
-        for at, title in enumerate(_TITLES)
+        tag("th", _TITLES[name] or tag("span", name, class_="sr"), scope="col", class_=_class(name)) for name in shown
     ]
-    lines = [tag("tr", _cells(at, row, board, name_of, links)) for at, row in enumerate(rows)]
+    lines = [tag("tr", _cells(at, row, board, name_of, links, shown)) for at, row in enumerate(rows)]
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", lines), class_="board")
     versions = {version for row in rows for version in row.versions}
     notes = [
@@ -78,23 +84,38 @@ def _section(
     )
 
 
-def _cells(place: int, row: BoardRow, board: Board, name_of: Callable[[Path], str], links: Links) -> list[Markup]:
+def _shown_columns(rows: Sequence[BoardRow]) -> list[str]:
+    """The columns of every table of the page: none that is empty in all of them."""
+    is_there = {
+        "cost": any(row.cost is not None for row in rows),
+        "receipt": any(row.receipt != "none" for row in rows),
+    }
+    return [name for name in _TITLES if is_there.get(name, True)]
+
+
+def _class(name: str) -> str:
+    return f"c-{name} n" if name in _NUMBERS else f"c-{name}"
+
+
+def _cells(
+    place: int, row: BoardRow, board: Board, name_of: Callable[[Path], str], links: Links, shown: Sequence[str]
+) -> list[Markup]:
     directory = Path(row.run)
     run = name_of(directory)
     scored = f"{row.scored:,} of {row.planned:,}"
-    words: list[str | Markup] = [
-        str(place + 1),
-        plain_name(row.model or NONE),
-        plain_name(row.agent or NONE),
-        _estimate(row.mean_reward, is_share=False),
-        _estimate(row.pass_at_1, is_share=True),
-        scored if row.coverage is None or row.coverage >= 1 else tag("span", scored, class_="t-yellow"),
-        dollars(row.cost),
-        _receipt(row, run, board.checks.get(row.run), links),
-        join(tag("a", plain_name(directory.name) or run, href=links.run(run)), " ", status(row.status)),
-        moment(row.created_at),
-    ]
-    return [tag("td", word, class_="n" if 3 <= at <= 6 else None) for at, word in enumerate(words)]
+    words: dict[str, str | Markup] = {
+        "place": str(place + 1),
+        "run": join(tag("a", plain_name(directory.name) or run, href=links.run(run)), " ", status(row.status)),
+        "model": plain_name(row.model or NONE),
+        "agent": plain_name(row.agent or NONE),
+        "mean": _estimate(row.mean_reward, is_share=False),
+        "pass": _estimate(row.pass_rate, is_share=True),
+        "scored": scored if row.coverage is None or row.coverage >= 1 else tag("span", scored, class_="t-yellow"),
+        "cost": dollars(row.cost),
+        "receipt": _receipt(row, run, board.checks.get(row.run), links),
+        "played": moment(row.created_at),
+    }
+    return [tag("td", words[name], class_=_class(name)) for name in shown]
 
 
 def _estimate(found: Estimate | None, *, is_share: bool) -> str | Markup:

@@ -10,7 +10,7 @@ from rollouthub.analysis.compare.comparison import Comparison, compare_runs
 from rollouthub.analysis.compare.task_pairs import TaskDifference, Verdict, judged_tasks, task_differences
 from rollouthub.analysis.compare.worst_sample import worst_place
 from rollouthub.errors import ConfigError
-from rollouthub.statistics.amounts import NONE, number, p_value, signed
+from rollouthub.statistics.amounts import NONE, count, number, p_value, signed
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report.compared_facts import comparison_facts
@@ -62,12 +62,7 @@ def read_side_by_side(runs: Sequence[OpenedRun]) -> SideBySide:
     """
     if len(runs) > MOST_COMPARED:
         raise ConfigError(f"at most {MOST_COMPARED} runs are compared at a time, not {len(runs)}")
-    read = [read_compared(run.watched.directory) for run in runs]
-    labels = [run.label for run in read]
-    read = [
-        run if labels.count(run.label) == 1 else ComparedRun(f"{run.label} ({opened.name})", run.info, run.attempts)
-        for run, opened in zip(read, runs, strict=True)
-    ]
+    read = [_named(read_compared(run.watched.directory), run.name) for run in runs]
     comparison = compare_runs(read)
     return SideBySide([run.name for run in runs], comparison, [_pair(read[0], other) for other in read[1:]])
 
@@ -88,6 +83,12 @@ class KeptComparisons:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         return kept[2]
+
+
+def _named(run: ComparedRun, name: str) -> ComparedRun:
+    """A run that is labelled by its name and then its model: two checkpoints may be served as one model."""
+    label = name if run.label in (name, run.info.place.name) else f"{name} · {run.label}"
+    return ComparedRun(label, run.info, run.attempts)
 
 
 def _plays(runs: Sequence[OpenedRun]) -> bool:
@@ -115,8 +116,8 @@ def compare_page(found: SideBySide, links: Links) -> str:
 def _tasks_section(pair: RunPairing, first: str, other: str, links: Links) -> Markup:
     counts: dict[Verdict, int] = {name: sum(task.verdict == name for task in pair.tasks) for name in _ORDER}
     tally = [tag("li", _verdict_words(name), f" {number:,}") for name, number in counts.items() if number]
-    shown = [task for task in pair.tasks if task.verdict != "same"][:MOST_TASKS]
-    heads = ("verdict", "task", "first", "this", "difference", "p, adjusted")
+    shown = pair.tasks[:MOST_TASKS]
+    heads = ("verdict", "task", plain_name(first), plain_name(other), "difference", "p, adjusted")
     rows = [tag("tr", _cells(task, first, other, links)) for task in shown]
     table = tag(
         "table",
@@ -127,15 +128,15 @@ def _tasks_section(pair: RunPairing, first: str, other: str, links: Links) -> Ma
         tag("tbody", rows),
         class_="tasks",
     )
-    more = sum(task.verdict != "same" for task in pair.tasks) - len(shown)
-    notes = [f"and {more:,} more that differ"] if more > 0 else []
+    more = len(pair.tasks) - len(shown)
+    notes = [f"and {count(more, 'more task')}"] if more else []
     if pair.tested < len(pair.tasks):
         notes.append(f"{pair.tested:,} of {len(pair.tasks):,} tasks were tested for chance")
     return tag(
         "section",
         tag("h2", f"Task by task: {plain_name(pair.label)}"),
         tag("ul", tally, class_="key"),
-        tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Tasks that differ") if shown else None,
+        tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Tasks") if shown else None,
         [tag("p", note, class_="soft small") for note in notes],
     )
 

@@ -1,5 +1,7 @@
 """The page with the rollouts of a run that a person should look at, each with the reason."""
 
+from collections import Counter
+
 from rollouthub.statistics.amounts import count
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, tag
@@ -24,7 +26,11 @@ def review_page(
     found = opened.lists.find(query)
     total, queue = len(found.rows), feed.review
     start = min(max(0, start), max(0, total - 1)) // PAGE_ROWS * PAGE_ROWS
-    title = f"{len(queue):,} of {queue.total:,} left to review"
+    title = f"{len(queue):,} of {queue.total:,} left to review" if queue.total else "Review"
+    reasons = Counter(reason for place in queue.places for reason in queue.reasons(place))
+    why = tag(
+        "ul", [tag("li", f"{reason} ", tag("b", f"{many:,}")) for reason, many in reasons.most_common()], class_="key"
+    )
     listed: list[Markup | None] = [
         filter_form(links, name, query, filter_problem(found)) if not links.is_static else None,
         RowMaker(feed, name, links, query, form_key).table(found.rows, start, start + PAGE_ROWS)
@@ -32,7 +38,7 @@ def review_page(
         else tag("p", _nothing(len(queue), queue.total), class_="soft", role="status"),
         pages(links, name, query, start, total),
     ]
-    section = tag("section", tag("h2", title), tag("p", _WHICH, class_="soft small"), *listed, class_="list")
+    section = tag("section", tag("h2", title), tag("p", _WHICH, class_="soft small"), why, *listed, class_="list")
     crumbs: list[Crumb] = [("runs", links.runs()), (name, links.run(name)), ("review", None)]
     return page(
         f"Review of {title_of(feed.info)} ({plain_name(name)})",

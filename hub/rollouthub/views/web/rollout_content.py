@@ -1,6 +1,7 @@
 """The content of a rollout's page: its conversation from the prompt to the verdict, its tokens, what a trainer gets."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from mcp_types import Tool
 
@@ -43,7 +44,7 @@ _OWN_STYLE = """
 .cards .heat span:hover { outline: 1px solid currentColor; }
 .cards .legend span { padding: .1rem .4rem; margin-right: .3rem; color: var(--heat-ink);
   white-space: nowrap; }
-.cards .boxes span { padding: .1rem .12rem; margin-right: 1px; }
+.cards .ids span { padding: .1rem .12rem; margin-right: 1px; }
 .cards .h1 { background: var(--h1); } .cards .h2 { background: var(--h2); } .cards .h3 { background: var(--h3); }
 .cards .h4 { background: var(--h4); } .cards .h5 { background: var(--h5); } .cards .h6 { background: var(--h6); }
 .cards .h7 { background: var(--h7); } .cards p.heading { background: none; }
@@ -73,6 +74,7 @@ def rollout_content(
     rewards: Sequence[float | None] = (),
     turn_notes: Callable[[int], Markup | None] = lambda turn: None,
     all_tokens: str | None = None,
+    has_components: bool = True,
 ) -> Markup:
     """The conversation of a rollout as one element, with an anchor for each turn: `#turn-3` is the third.
 
@@ -80,13 +82,14 @@ def rollout_content(
     and `turn_link` the address of a turn by its index, counted from 0. `rewards` are those of all samples of its task,
     its own included: with them, tokens are underlined by the sign of the advantage. `turn_notes` gives what stands
     below the heading of a turn, by its number, counted from 1. With `all_tokens`, the address of a page with all
-    tokens, only the first ones are shown.
+    tokens, only the first ones are shown. `has_components` is whether the verdict lists the components of the score.
     """
 
     def media(mime_type: str, digest: str) -> MediaBlock:
         return MediaBlock(plain_name(mime_type), digest, media_url(digest) or None)
 
     cards = RolloutCards(rollout, CardText(media=media))
+    verdict = cards.verdict()
     advantage = _advantage(rollout.reward, rewards)
     parts: list[Markup] = []
     most_tokens = MOST_PAGE_TOKENS if all_tokens is None else FIRST_TOKENS
@@ -110,7 +113,7 @@ def rollout_content(
         _tools(tools),
         heat_legend() if tokens_left < most_tokens else None,
         parts,
-        verdict_html(cards.verdict(), "verdict"),
+        verdict_html(verdict if has_components else replace(verdict, components=()), "verdict"),
         training_html(training_view(rollout), turn_link),
         class_="cards",
     )

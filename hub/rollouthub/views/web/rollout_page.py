@@ -152,6 +152,7 @@ def rollout_page(
         rewards=context.rewards if rollout.trainable else (),
         turn_notes=notes.of_turn,
         all_tokens=None if has_all_tokens else links.all_tokens(run, rollout.rollout_id, rollout.attempt, query),
+        has_components=False,
     )
     body = tag(
         "div",
@@ -267,7 +268,7 @@ def _facts(rollout: Rollout, links: Links, run: str) -> Markup:
     if score is not None:
         if score.suspect:
             parts.append(tag("p", f"Suspect: {plain(score.suspect, MOST_TEXT)}", class_="notice warn"))
-        if score.components:
+        if score.components:  # the verdict below does not list them again
             rows = [
                 [plain_name(name), number(part.value), f"× {part.weight:g}"]
                 for name, part in islice(score.components.items(), MOST_LISTED)
@@ -278,7 +279,8 @@ def _facts(rollout: Rollout, links: Links, run: str) -> Markup:
     parts += [
         tag(
             "p",
-            f"{fault.boundary}, {fault.phase}: {plain_name(fault.type)}: {plain(fault.message, 2000)}",
+            f"A fault of the {fault.boundary}, in stage {fault.phase}: {plain_name(fault.type)}: "
+            f"{plain(fault.message, 2000)}",
             class_="notice bad",
         )
         for fault in rollout.faults[:8]

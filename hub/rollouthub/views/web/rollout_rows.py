@@ -7,13 +7,13 @@ from typing import Protocol
 from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.note_columns import noted_flag
-from rollouthub.live.follow.row_previews import RowPreview
+from rollouthub.live.follow.row_previews import CHARACTERS, RowPreview
 from rollouthub.statistics.amounts import NONE, dollars, seconds, short
 from rollouthub.text import plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.note_words import note_mark
 from rollouthub.views.web.links import ALL, Links
-from rollouthub.views.web.row_query import RowQuery
+from rollouthub.views.web.row_query import AUTO, RowQuery
 from rollouthub.views.web.verdict_marks import mark, reward, verdict_at
 
 PAGE_ROWS = 100
@@ -41,7 +41,7 @@ _COLUMNS = (
     TableColumn("attempt", "attempt", "attempt", is_number=True),
     TableColumn("reward", "reward", "reward", is_number=True),
     TableColumn("turns", "turns", "turns", is_number=True),
-    TableColumn("tokens", "tokens", "output_tokens", is_number=True),
+    TableColumn("tokens", "tokens out", "output_tokens", is_number=True),
     TableColumn("time", "time", "seconds", is_number=True),
     TableColumn("cost", "cost", "cost", is_number=True),
     TableColumn("why", "why"),
@@ -51,8 +51,8 @@ _COLUMNS = (
     TableColumn("feedback", "feedback"),
     TableColumn("review", "review"),
 )
-SORTS = {"seq": "finished", **{each.sort: each.title for each in _COLUMNS if each.sort}}
-"""What the table can be sorted by → its title."""
+SORTS = {AUTO: "task and sample", "seq": "finished", **{each.sort: each.title for each in _COLUMNS if each.sort}}
+"""What the table can be sorted by → its title; while the run plays, `AUTO` is the newest first."""
 
 
 class ShownRows(Protocol):
@@ -65,14 +65,17 @@ class ShownRows(Protocol):
         ...
 
 
-def shown_columns(feed: RunFeed, query: RowQuery, form_key: str = "") -> list[TableColumn]:
-    """The columns that a run needs; without the key of forms, none that has one."""
+def shown_columns(
+    feed: RunFeed, query: RowQuery, form_key: str = "", *, is_one_task: bool = False
+) -> list[TableColumn]:
+    """The columns that a run needs; without the key of forms, none that has one, and of one task no prompt."""
     is_there = {
         "environment": len(feed.columns.words["environment"].vocabulary) > 1,
         "attempt": query.attempts,
         "cost": feed.counts.cost is not None and not query.review,
         "tokens": not query.review,
         "time": not query.review,
+        "prompt": not is_one_task,
         "why": query.review,
         "notes": any(True for _ in feed.notes),
         "review": query.review and form_key != "",
@@ -91,10 +94,12 @@ class RowMaker:
     query: RowQuery
     form_key: str = ""
     """The key of the forms in a queue of reviews; empty where there are none."""
+    is_one_task: bool = False
+    """Whether all rows are samples of one task, whose page has the prompt."""
 
     def table(self, rows: ShownRows, start: int, stop: int) -> Markup:
         """The table with the rows at these positions."""
-        columns = shown_columns(self.feed, self.query, self.form_key)
+        columns = shown_columns(self.feed, self.query, self.form_key, is_one_task=self.is_one_task)
         heads = [self._head(column) for column in columns]
         body = tag("tbody", self.rows(rows, start, stop))
         table = tag(
@@ -113,7 +118,7 @@ class RowMaker:
     def rows(self, rows: ShownRows, start: int, stop: int) -> list[Markup]:
         """The rows at these positions."""
         places = rows.page(start, stop)
-        columns = shown_columns(self.feed, self.query, self.form_key)
+        columns = shown_columns(self.feed, self.query, self.form_key, is_one_task=self.is_one_task)
         # A page has thousands of cells of a dozen columns: what they have in common is made once.
         openings = [(column.name, tag("td", class_=_class(column), data_title=column.title)[:-5]) for column in columns]
         previews = self.feed.previews(places)
@@ -138,6 +143,8 @@ class RowMaker:
         return tag("tr", Markup(cells), aria_rowindex=str(position + 2), class_=None if counts else "replaced")
 
     def _cell(self, name: str, place: int, preview: RowPreview) -> "str | Markup":
+        if name == "answer" and preview.answer and len(preview.answer) < CHARACTERS:
+            return tag("bdi", preview.answer)  # where it does not fit, its end is shown: answers differ there
         if name in ("prompt", "answer", "feedback"):
             return getattr(preview, name) or NONE
         columns = self.feed.columns

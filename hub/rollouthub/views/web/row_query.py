@@ -7,13 +7,17 @@ from urllib.parse import urlencode
 
 from rollouthub.errors import UnknownNameError
 from rollouthub.live.follow import FilterError, RolloutFilter, RolloutList, RunFeed, parse_filter
-from rollouthub.live.follow.filter import LONGEST
+from rollouthub.live.follow.filter import ALIASES, LONGEST
 from rollouthub.live.follow.predicates import joined
+from rollouthub.live.follow.rollout_view import BY_TASK
 
 MOST_LISTS = 8
 """Lists of a run that are kept."""
 MOST_SEARCHED = 200
 """Most characters of a search."""
+AUTO = "auto"
+"""The order of a list that was not asked for another: by task and sample, but the newest first in the queue of reviews,
+and while the run plays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +26,8 @@ class RowQuery:
 
     filter: str = ""
     search: str = ""
-    sort: str = "seq"
-    descending: bool = True
+    sort: str = AUTO
+    descending: bool = False
     attempts: bool = False
     """Whether attempts that a later one replaced are listed, too."""
     review: bool = False
@@ -35,8 +39,8 @@ class RowQuery:
         return cls(
             filter=asked.get("filter", "").strip()[: LONGEST + 1],
             search=asked.get("search", "").strip()[:MOST_SEARCHED],
-            sort=asked.get("sort", "seq"),
-            descending=asked.get("order", "down" if asked.get("sort", "seq") == "seq" else "up") != "up",
+            sort=asked.get("sort", AUTO),
+            descending=asked.get("order", "down" if asked.get("sort") == "seq" else "up") != "up",
             attempts=asked.get("attempts") == "all",
             review=asked.get("review") == "yes",
         )
@@ -45,7 +49,7 @@ class RowQuery:
         """The query of a URL, without what has its default."""
         found = {"filter": self.filter, "search": self.search, "attempts": "all" if self.attempts else ""}
         found["review"] = "yes" if self.review else ""
-        if self.sort != "seq":
+        if self.sort != AUTO:
             found["sort"] = self.sort
         if self.descending != (self.sort == "seq"):
             found["order"] = "down" if self.descending else "up"
@@ -86,11 +90,13 @@ class RowLists:
 
     def _list(self, query: RowQuery) -> RolloutList:
         version = self._feed.review.version if query.review else 0
+        order = self._order(query)
         found, made_of = self._lists.get(query, (None, version))
-        if found is None or made_of != version:
+        if found is None or made_of != version or (found.sort, found.descending) != order:
+            sort, descending = order
             found = self._feed.rollouts(
-                query.sort,
-                descending=query.descending,
+                sort,
+                descending=descending,
                 where=self._waiting(query.filter) if query.review else query.filter,
                 search=query.search,
                 effective=not query.attempts,
@@ -101,6 +107,13 @@ class RowLists:
         found.catch_up()
         self._lists.move_to_end(query)
         return found
+
+    def _order(self, query: RowQuery) -> tuple[str, bool]:
+        """The column of a list, and whether it descends."""
+        if query.sort != AUTO:
+            return ALIASES.get(query.sort, query.sort), query.descending
+        is_newest_first = query.review or self._feed.info.status == "running"
+        return ("seq", not query.descending) if is_newest_first else (BY_TASK, query.descending)
 
     def _waiting(self, text: str) -> RolloutFilter:
         """A filter's rows, of which only those that wait for a review now."""

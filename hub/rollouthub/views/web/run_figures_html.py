@@ -1,19 +1,18 @@
 """The figures and charts of a run that is followed, live or ended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rollouthub.live.follow import RunFeed, RunProgress
 from rollouthub.live.follow.run_figures import figures_of
 from rollouthub.live.follow.timeline import TimelinePoint
-from rollouthub.rollout import OutcomeKind
 from rollouthub.statistics import Estimate
 from rollouthub.statistics.amounts import clock, count, dollars, elapsed, number, share, short
 from rollouthub.statistics.pass_at_k import AtK, GroupSummary, is_headline
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report import phrases
+from rollouthub.views.report.charts import ending_parts
 from rollouthub.views.report.report_facts import Bar, Figure
 from rollouthub.views.report.svg_charts import Curve, CurvePoint, curves, histogram, shares, steps_chart
-from rollouthub.views.terminal.outcome_styles import ENDINGS
 
 
 def tiles(feed: RunFeed, summary: GroupSummary | None) -> Markup:
@@ -70,26 +69,20 @@ def _over(found: Estimate) -> str:
     return ", ".join(part for part in (interval_of(found, is_share=True), some) if part) or "no interval"
 
 
-def ending_parts(kinds: Mapping[OutcomeKind, int], judged: int, passed: int, missing: int) -> list[tuple[str, int]]:
-    """How rollouts ended, as parts of a bar: those that passed and those that did not are told apart."""
-    scored = kinds.get("scored", 0)
-    parts = [("passed", passed), ("not_passed", judged - passed), ("scored", scored - judged)]
-    parts += [(str(kind), kinds.get(kind, 0)) for kind in ENDINGS if kind != "scored"]
-    return [(name, number) for name, number in (*parts, ("missing", missing)) if number > 0]
-
-
 def endings(feed: RunFeed) -> Markup:
     """How rollouts ended, as one bar with its legend; the reasons to stop and the faults below."""
     counts = feed.counts
     missing = max(0, (feed.info.planned or 0) - counts.effective)
-    parts = ending_parts(counts.kinds, counts.judged, counts.passed, missing)
+    parts = ending_parts(counts.kinds.items(), counts.judged, counts.passed, missing)
     if not parts:
         return tag("p", "Nothing has ended yet.", class_="soft")
-    words = {**phrases.KINDS, "passed": "passed", "not_passed": "not passed"}
     total = sum(number for _, number in parts)
     items = [
         tag(
-            "li", tag("i", class_=kind), f"{number:,} {words[kind]} ", tag("span", share(number / total), class_="soft")
+            "li",
+            tag("i", class_=kind),
+            f"{number:,} {phrases.ENDING_WORDS[kind]} ",
+            tag("span", share(number / total), class_="soft"),
         )
         for kind, number in parts
     ]

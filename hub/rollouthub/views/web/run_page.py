@@ -20,6 +20,8 @@ from rollouthub.views.web.run_figures_html import charts, progress, tiles
 from rollouthub.views.web.verdict_marks import status
 
 REVIEW = RowQuery(review=True)
+MOST_COUNTED = 2000
+"""Attempts up to which a run's queue of reviews is read for its number alone."""
 MOST_IN_FLIGHT = 40
 """Rollouts in flight that are listed."""
 
@@ -34,6 +36,7 @@ def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, event
     listed = [
         filter_form(links, name, query, filter_problem(found)) if not links.is_static else None,
         quick_filters(feed, links, name, query) if not links.is_static else None,
+        _narrowed(query, total, feed),
         maker.table(found.rows, start, start + PAGE_ROWS) if total else empty(query, feed, links, name),
         pages(links, name, query, start, total),
     ]
@@ -48,6 +51,16 @@ def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, event
         crumbs=crumbs,
         kind="run",
         events=events,
+    )
+
+
+def _narrowed(query: RowQuery, total: int, feed: RunFeed) -> Markup | None:
+    """What a filter or a search leaves, and that no other figure follows it."""
+    if not (query.filter or query.search):
+        return None
+    of = f"{total:,} of {feed.counts.effective:,}" if not query.attempts else f"{total:,}"
+    return tag(
+        "p", f"{of} rollouts are listed; the figures and charts above are of the whole run.", class_="soft small"
     )
 
 
@@ -83,7 +96,8 @@ def heading(opened: OpenedRun, links: Links, part: str) -> Markup:
         ("report", links.part(name, "report")),
         ("review", links.run(name, REVIEW)),
     )
-    counted = {"review": tag("span", f" {len(feed.review):,}", class_="soft")} if feed.has_review else {}
+    is_counted = feed.has_review or len(feed.columns) <= MOST_COUNTED
+    counted = {"review": tag("span", f" {len(feed.review):,}", class_="soft")} if is_counted else {}
     tabs = [
         tag(
             "li",

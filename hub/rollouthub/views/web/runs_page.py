@@ -13,10 +13,10 @@ from rollouthub.statistics.amounts import NONE, elapsed, moment, number, share
 from rollouthub.store import BrokenRun, RunInfo
 from rollouthub.text import one_line, plain_name
 from rollouthub.views.markup import Markup, tag
+from rollouthub.views.report.charts import ending_parts
 from rollouthub.views.report.svg_charts import shares
 from rollouthub.views.web.links import Links
 from rollouthub.views.web.page_frame import page
-from rollouthub.views.web.run_figures_html import ending_parts
 from rollouthub.views.web.verdict_marks import status
 
 PAGE_RUNS = 100
@@ -142,8 +142,7 @@ def _row(line: RunLine, links: Links) -> Markup:
     view, tally = run.view, line.tally
     planned = info.planned if view is None or view.planned is None else view.planned
     done = NONE if tally is None or tally.done is None else f"{tally.done:,}"
-    ended = info.finished_at
-    took = NONE if ended is None else elapsed(max(0.0, ended - info.created_at))
+    took = NONE if info.status == "running" or tally is None else elapsed(tally.seconds)
     cells += [
         ("state", status(info.status, view.status if view else None)),
         ("run", tag("a", name, href=links.run(line.name))),
@@ -164,7 +163,7 @@ def _strip(tally: Tally | None, planned: int | None) -> Markup | None:
     if tally is None or tally.done is None:
         return None
     kinds: Mapping[OutcomeKind, int] = tally.kinds or {"scored": tally.scored}
-    parts = ending_parts(kinds, tally.judged, tally.passed, max(0, (planned or 0) - tally.done))
+    parts = ending_parts(kinds.items(), tally.judged, tally.passed, max(0, (planned or 0) - tally.done))
     return shares("How rollouts ended", parts) if parts else None
 
 

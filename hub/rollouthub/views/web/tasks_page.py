@@ -2,8 +2,14 @@
 
 from rollouthub.errors import UnknownNameError
 from rollouthub.live.follow.group_tables import GroupLine, Order
+from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import NONE, number, seconds, share, short
 from rollouthub.text import plain_name
+from rollouthub.views.cards.blocks import MediaBlock
+from rollouthub.views.cards.card import SpeechCard
+from rollouthub.views.cards.card_html import cards_html
+from rollouthub.views.cards.card_text import CardText
+from rollouthub.views.cards.rollout_cards import RolloutCards
 from rollouthub.views.markup import Markup, tag
 from rollouthub.views.web.links import Links
 from rollouthub.views.web.opened_runs import OpenedRun
@@ -22,6 +28,7 @@ ORDERS: dict[str, tuple[str, Order, bool]] = {
     "met": ("as they came", "met", False),
 }
 """Name of an order in addresses → its title, the column, and whether it descends."""
+_FIGURES = ("scored", "passed", "mean reward", "std of rewards", "output tokens")
 
 
 def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
@@ -36,11 +43,7 @@ def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
     heads = [
         "task",
         *(["environment"] if several else []),
-        "scored",
-        "passed",
-        "mean reward",
-        "std of rewards",
-        "tokens",
+        *_FIGURES,
     ]
     table = tag(
         "table",
@@ -48,7 +51,10 @@ def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
             "thead",
             tag(
                 "tr",
-                [tag("th", head, scope="col", class_="n" if at > several else None) for at, head in enumerate(heads)],
+                [
+                    tag("th", head, scope="col", class_=_classes(head) if at > several else None)
+                    for at, head in enumerate(heads)
+                ],
             ),
         ),
         tag("tbody", rows),
@@ -60,6 +66,7 @@ def tasks_page(opened: OpenedRun, order: str, start: int, links: Links) -> str:
         tag("h2", f"{len(places):,} tasks, {title} first"),
         None if links.is_static else _orders(links, run, order),
         tag("div", table, class_="wide", tabindex="0", role="group", aria_label="Tasks"),
+        tag("p", "Output tokens are the sum over a task's samples.", class_="soft small"),
         _pages(links, run, order, start, len(places)),
     )
     shown = f"Tasks of {title_of(feed.info)}"
@@ -74,7 +81,12 @@ def _cells(line: GroupLine, run: str, links: Links, several: bool) -> list[Marku
     words += [number(line.deviation), short(line.output_tokens)]
     first = tag("td", tag("a", name, href=address) if address else name, class_="c-task")
     where = [tag("td", plain_name(line.environment))] if several else []
-    return [first, *where, *(tag("td", word, class_="n") for word in words)]
+    figures = [tag("td", word, class_=_classes(head)) for word, head in zip(words, _FIGURES, strict=True)]
+    return [first, *where, *figures]
+
+
+def _classes(head: str) -> str:
+    return "c-tokens n" if head == _FIGURES[-1] else "n"
 
 
 def _orders(links: Links, run: str, order: str) -> Markup:
@@ -121,7 +133,7 @@ def task_page(opened: OpenedRun, group: str, links: Links) -> str:
     columns, groups = feed.columns, feed.columns.words["group_id"]
     samples = columns.wholes["sample"]
     rows = sorted(groups.rows(groups.code(group)), key=lambda at: samples[at])
-    maker = RowMaker(feed, run, links, query)
+    maker = RowMaker(feed, run, links, query, is_one_task=True)
     name = plain_name(line.task_id or group)
     crumbs: list[Crumb] = [
         ("runs", links.runs()),
@@ -147,12 +159,27 @@ def task_page(opened: OpenedRun, group: str, links: Links) -> str:
     ]
     head = tag("header", tag("h1", name), tag("p", plain_name(line.environment), class_="soft"), class_="run-head")
     table = maker.table(SampleRows(rows), 0, MOST_SAMPLES)
+    (first,) = feed.records(rows[:1]) if rows else (None,)
     return page(
         f"{name} · {plain_name(run)}",
         head,
         tag("div", parts, class_="tiles"),
+        None if first is None else _asked(first, run, links),
         tag("section", tag("h2", "Samples and their attempts"), table, class_="list"),
         links=links,
         crumbs=crumbs,
         kind="task",
     )
+
+
+def _asked(rollout: Rollout, run: str, links: Links) -> Markup | None:
+    """What the task asks, in full: its samples are all asked the same."""
+    if not rollout.turns:
+        return None
+
+    def media(mime_type: str, digest: str) -> MediaBlock:
+        return MediaBlock(plain_name(mime_type), digest, links.media(run, digest))
+
+    cards = RolloutCards(rollout, CardText(media=media)).cards_of(rollout.turns[0])
+    asked = [card for card in cards if isinstance(card, SpeechCard) and card.is_prompt]
+    return tag("section", tag("h2", "Prompt"), tag("div", cards_html(asked), class_="cards")) if asked else None

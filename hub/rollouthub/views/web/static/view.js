@@ -132,7 +132,8 @@
     }
     async function changed(now) {
       const added = now - total, down = new URL(location.href).searchParams;
-      const isNewestFirst = !down.has("sort") && down.get("order") !== "up";
+      const sort = down.get("sort") || "auto";
+      const isNewestFirst = sort === "auto" ? down.get("order") !== "down" : sort === "seq" && down.get("order") !== "up";
       const isBelow = atTop() > 0;
       if (isNewestFirst && current >= 0) current += Math.max(0, added);
       wanted = -1;
