@@ -7,7 +7,7 @@ from rollouthub_tui.widgets.cells import Column
 
 GAP = 2
 _LEAST_TASK, _MOST_TASK = 10, 48
-_FIRST_NOTES = 14
+_FIRST_NOTES = 24
 """Most cells that notes get before the other columns; what is left over makes them wider."""
 
 
@@ -98,7 +98,7 @@ def fit(shape: Shape, width: int) -> list[Column]:
     candidates = _candidates(shape)
     # Why something is listed comes first, and what was noted of it; then a task that can be read.
     for name in ("match", "why", "notes"):
-        cells = min(shape.notes, _FIRST_NOTES) if name == "notes" else FIELDS[name].width
+        cells = min(shape.notes, _FIRST_NOTES, left - GAP) if name == "notes" else FIELDS[name].width
         cells = max(FIELDS[name].width, cells)
         if name in candidates and cells + GAP <= left:
             candidates.remove(name)

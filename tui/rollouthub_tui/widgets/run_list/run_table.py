@@ -86,7 +86,7 @@ class RunsTable(Listing):
             self.cursor = next(places, self.cursor)
         lines = [line for run in self.shown[:_LOOKED_AT] if (line := self.line(run)).problem is None]
         self._wanted = {
-            "name": widest(self._name(run) for run in self.shown[:_LOOKED_AT]),
+            "name": widest(self._told_name(run) for run in self.shown[:_LOOKED_AT]),
             "environments": widest(line.environments for line in lines),
             "agent": widest(line.agent for line in lines),
             "model": widest(line.model for line in lines),
@@ -107,7 +107,7 @@ class RunsTable(Listing):
             kept = self._lines[run.directory] = (run, line_of(run))
         return kept[1]
 
-    def _name(self, run: SeenRun) -> str:
+    def _told_name(self, run: SeenRun) -> str:
         """The name of a run; of several runs of one name each is told by its folder."""
         name = self.line(run).name
         is_one = self._names[run.directory.name] == 1
@@ -182,7 +182,7 @@ class RunsTable(Listing):
     def _cell(self, column: Column, run: SeenRun, line: Line, tally: Tally | None) -> Cell:
         match column.name:
             case "name":
-                return Cell(self._name(run), "bold" if line.is_live else "")
+                return Cell(self._told_name(run), "bold" if line.is_live else "")
             case "status":
                 style = STYLES.get(line.status, "")
                 return Cell(line.status, "yellow" if line.status == "finished" and unscored_of(tally) else style)
