@@ -58,7 +58,7 @@ async def test_equal_beginnings_are_folded_and_differences_are_marked_and_gone_t
         assert (changed.count("~"), "answer is 5" in changed) == (2, True)
         new = next(line for line in lines(pilot) if "sorry" in line)
         assert "│" in new.partition("+")[0]
-        assert "✗ not passed, reward 0.000" in told(pilot, "heading")
+        assert "◐ partly solved, reward 0.250" in told(pilot, "heading")
         assert "   1" in shown(pilot) and "   0 " not in shown(pilot)
         assert "reward B − A -1.000: correct 1.000 → 0.000" in told(pilot, "heading")
         await pilot.press("n", "n")

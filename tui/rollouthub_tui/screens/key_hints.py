@@ -63,9 +63,9 @@ def compare_hints(sides: Sequence[str], chosen: int) -> Iterator[KeyHint]:
     """The keys at a comparison of two runs, of which the rollouts of one are opened."""
     yield KeyHint("enter", "enter", f"Open {sides[chosen]}'s worst")
     yield (
-        KeyHint("less_than_sign", "<", f"of {sides[0]}")
+        KeyHint("less_than_sign", "<", f"Open {sides[0]}'s")
         if chosen
-        else KeyHint("greater_than_sign", ">", f"of {sides[1]}")
+        else KeyHint("greater_than_sign", ">", f"Open {sides[1]}'s")
     )
     yield from (KeyHint("s", "s", "Sort"), KeyHint("S", "S", "Reverse"))
     yield KeyHint("tab", "tab", f"Swap {sides[0]} and {sides[1]}")

@@ -31,7 +31,7 @@ class Shape:
 
     state: int = 14
     """Cells of the widest outcome."""
-    task: int = 16
+    task: int = _LEAST_TASK
     """Approximate cells of the widest task id."""
     environments: bool = False
     """Whether there are several environments."""

@@ -98,6 +98,7 @@ class RolloutTable(LiveTable):
             new = tasks[self._words :]
             task = min(fields.FIELDS["task"].most, max([task, *(len(name) for name in new)]))
             self._words = len(tasks)
+        task = min(fields.FIELDS["task"].most, max([task, *(len(state.task_id) for state in feed.live[:8])]))
         endings = [ending(word) for word in words["outcome"].vocabulary]
         state = max([13, *(cell_len(cell.text) for cell in endings)])
         if feed.notes.version != self._notes_version:
