@@ -200,7 +200,7 @@ def _title(turn: Turn, prompt: int | None, tokens: SampledTokens | None) -> Text
         "no prompt ids" if prompt is None else f"prompt {count(prompt, 'id')}",
         f"output {count(len(tokens.ids), 'id')}",
         "no logprobs" if mean is None else f"mean logprob {mean:.3f}",
-        f"{count(len(tokens.forks), 'token')} with less than {FORK:.0%} probability" if tokens.forks else None,
+        f"{count(len(tokens.forks), 'token')} below {FORK:.0%}" if tokens.forks else None,
         None if turn.policy_version is None else f"policy {turn.policy_version}",
         drawn_line(turn.agent, 40) if turn.agent != "agent" else None,
     ]
