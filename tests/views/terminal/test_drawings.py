@@ -215,7 +215,7 @@ def test_a_trainers_loss_is_drawn_where_it_was_logged() -> None:
 
 def test_rewards_that_are_verdicts_are_one_curve_and_others_two() -> None:
     verdicts = [TimelinePoint(float(place), 1.0, 2, 2, 1.0, 2, 1) for place in range(20)]
-    assert "which is the pass rate" in timeline_chart(verdicts, 80, 16).plain
+    assert "pass rate (the mean reward)" in timeline_chart(verdicts, 80, 16).plain
     both = timeline_chart(points(), 80, 16).plain
     assert both.index("mean reward") < both.index("pass rate")
     assert "speed: up to 4.0/s" in both

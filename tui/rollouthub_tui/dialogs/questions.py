@@ -24,7 +24,8 @@ DIALOG_CSS = """
 {name} .wrong {{ color: $text-error; }}
 {name} Horizontal {{ height: auto; margin-top: 1; align-horizontal: right; }}
 {name} Button {{ margin-left: 2; }}
-{name} OptionList {{ height: auto; max-height: 14; margin-top: 1; border: none; padding: 0; background: $surface; }}
+{name} OptionList {{ height: auto; max-height: 14; margin-top: 1; padding: 0; background: $surface; }}
+{name} OptionList, {name} OptionList:focus {{ border: none; }}
 """
 
 

@@ -53,7 +53,15 @@ _SYMBOLS = {
     "pagedown": "pgdn",
 }
 _NOT_NOW = "not now"
-_HIDDEN = ("app.help_quit", "screen.copy_text", "app.focus", "command_palette", "screen.minimize")
+_HIDDEN = (
+    "app.help_quit",
+    "screen.copy_text",
+    "app.focus",
+    "command_palette",
+    "screen.minimize",
+    "page_left",
+    "page_right",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,12 @@ def ending_section(card: VerdictCard, *, has_turns: bool) -> Section:
 def _ending(card: VerdictCard, has_turns: bool, width: int, is_open: bool) -> Text:
     became = f"reward {number(card.reward)}" if card.reward is not None else f"{card.word}, unscored"
     what = "ended" if has_turns else "ended without any turn"
-    return Text.assemble((f"{card.mark} {what}", f"bold {card.style}"), f" · {card.stop} · {became}")
+    head = (f"{card.mark} {what}", f"bold {card.style}")
+    line = Text.assemble(head, f" · {card.stop} · {became}")
+    if line.cell_len > width:  # what it came to is worth more than how it stopped
+        line = Text.assemble(head, f" · {became}")
+        line.truncate(width, overflow="ellipsis")
+    return line
 
 
 def _title(made: _Made, place: int, is_noted: bool, width: int, is_open: bool) -> Text:
