@@ -31,7 +31,7 @@ from rollouthub_tui.widgets.rollouts.row_words import (
     shortened,
 )
 
-_NAMES = ("task", "environment", *fields.ELASTIC)
+_NAMES = ("task", "environment", "answer")
 """Columns whose texts are shortened in the middle."""
 _LOOKED_AT = 16
 """Number of rollouts by which it is known which texts a run has."""
