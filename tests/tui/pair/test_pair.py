@@ -59,7 +59,7 @@ async def test_equal_beginnings_are_folded_and_differences_are_marked_and_gone_t
         new = next(line for line in lines(pilot) if "sorry" in line)
         assert "│" in new.partition("+")[0]
         assert "◐ partly solved, reward 0.250" in told(pilot, "heading")
-        assert next(line for line in lines(pilot) if "── turn" in line).split()[0] == "1"
+        assert next(line for line in lines(pilot) if "── turn" in line).split()[0] == "6"
         assert "reward B − A -1.000: correct 1.000 → 0.000" in told(pilot, "heading")
         await pilot.press("n", "n")
         assert "difference 2 of" in told(pilot, "title")
