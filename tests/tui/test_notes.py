@@ -42,7 +42,10 @@ async def test_a_rollout_of_the_list_is_starred_tagged_and_commented(run: Path, 
         await go(pilot, "number_sign", to="with commas between them")
         await go(pilot, "end", "backspace", "backspace", "backspace", "enter")
         await go(pilot, "c", to="Comment on")
+        assert shows(pilot, "Comment on test/g2, sample 0") and shows(pilot, "enter: keep it")
         await go(pilot, *"why", "enter", to="★ reward hack 1 comment")
+        await go(pilot, "c", to=": why")  # what was said before
+        await go(pilot, "escape")
         await go(pilot, "asterisk")
         await until(pilot, lambda: not shows(pilot, "★"))
     notes = RunNotes.read(run).of("g2-0")
@@ -69,6 +72,23 @@ async def test_notes_stand_above_a_rollout_and_follow_what_others_write(run: Pat
         await until(pilot, lambda: shows(pilot, "turn 2: ★ starred"))
         await go(pilot, "t", to="with commas between them")
         await go(pilot, "end", *", two", "enter", to="tags: odd, two")
+
+
+async def test_notes_of_turns_stand_at_the_turns_and_what_has_no_room_is_counted(run: Path, tmp_path: Path) -> None:
+    add(run, *(NoteChange("g2-0", comment=f"remark {number}") for number in range(6)))
+    add(run, NoteChange("g2-0", turn=2, tags=("wrong tool",)))
+    async with walking(tmp_path, run=run) as pilot:
+        await go(pilot, "2", "enter", to="turn 2 · noted")
+        assert [line for line in lines(pilot) if "4 more lines: c shows earlier comments" in line]
+        assert sum("tags: wrong tool" in line for line in lines(pilot)) == 2  # above the tabs, and at the turn
+
+
+async def test_the_list_beside_a_preview_shows_its_notes(run: Path, tmp_path: Path) -> None:
+    add(run, NoteChange("g1-1", tags=("wrong sign",), star=True))
+    async with walking(tmp_path, run=run, size=(140, 40)) as pilot:
+        await go(pilot, "2", to="★ wrong sign")
+        await go(pilot, "j", "j", "j", to="tags: wrong sign")
+        assert not any("★ wrong s…" in line for line in lines(pilot))
 
 
 async def test_a_filter_by_notes_follows_them_while_it_is_shown(run: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from textual.widgets.option_list import Option
 from rollouthub_tui.app.app import WatchApp
 from rollouthub_tui.crash_message import log_path, logging_beside
 from rollouthub_tui.dialogs.questions import ChooseScreen
-from rollouthub_tui.screens.help import HelpScreen
+from rollouthub_tui.screens.help import HelpScreen, shown_key
 from rollouthub_tui.screens.runs import RunsScreen
 from rollouthub_tui.settings import load_settings
 from tests.store.records import record, write
@@ -50,6 +50,11 @@ async def test_themes_are_toggled_chosen_and_remembered(tmp_path: Path) -> None:
         await settled(pilot)
         assert pilot.app.theme == "nord"
     assert load_settings(home(tmp_path)).theme == "nord"
+
+
+def test_the_help_shows_keys_as_they_are_typed() -> None:
+    named = ("number_sign", "asterisk", "right_square_bracket", "ctrl+d", "shift+tab")
+    assert [shown_key(key) for key in named] == ["#", "*", "]", "^d", "shift+tab"]
 
 
 async def test_help_says_what_the_keys_of_the_screen_do_and_scrolls_and_closes(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ async def test_faults_are_clusters_with_a_message_and_lead_to_all_their_attempts
         await go(pilot, "5", to="calculate")
         await go(pilot, "left", to="latest message")
         row = next(line for line in lines(pilot) if "model:ModelError" in line)
-        assert row.endswith("1         4         1  http://127.0.0.1:8000/v1 answered 503: overloaded")
+        assert "1         4         1  http://127.0.0.1:8000/v1 answered" in row
         await go(pilot, "j", "enter", to="fault model:ModelError")
         assert len(listed(pilot)) == 4  # three of them were replaced
         assert sum(run_of(pilot).feed.columns.effective[place] for place in listed(pilot)) == 1

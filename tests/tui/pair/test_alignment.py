@@ -55,6 +55,14 @@ def test_a_line_takes_as_many_lines_as_were_reckoned_for_it(line: str, width: in
     assert height_of(line, width) == len(made)
 
 
+def test_lines_are_broken_between_words() -> None:
+    made = [
+        "".join(text for text, _ in parts) for parts in wrapped([("the last thing you say: 東京 stays", False)], 12)
+    ]
+    assert made == ["the last ", "thing you ", "say: 東京 ", "stays"]
+    assert ["".join(text for text, _ in parts) for parts in wrapped([("abcdefgh", True)], 3)] == ["abc", "def", "gh"]
+
+
 def test_turns_are_matched_before_lines() -> None:
     first = [TurnLines(0, ("── turn", "a", "b")), TurnLines(1, ("── turn", "c"))]
     second = [TurnLines(0, ("── turn", "a", "B")), TurnLines(1, ("── turn", "new")), TurnLines(2, ("── turn", "c"))]

@@ -58,6 +58,8 @@ async def test_equal_beginnings_are_folded_and_differences_are_marked_and_gone_t
         assert (changed.count("~"), "answer is 5" in changed) == (2, True)
         new = next(line for line in lines(pilot) if "sorry" in line)
         assert "│" in new.partition("+")[0]
+        assert "◐ partly solved, reward 0.250" in told(pilot, "heading")
+        assert next(line for line in lines(pilot) if "── turn" in line).split()[0] == "6"
         assert "reward B − A -1.000: correct 1.000 → 0.000" in told(pilot, "heading")
         await pilot.press("n", "n")
         assert "difference 2 of" in told(pilot, "title")
@@ -70,7 +72,7 @@ async def test_equal_beginnings_are_folded_and_differences_are_marked_and_gone_t
         assert where.pop() == ("rollout", run.directory, "g1-1", 0)
         await pilot.press("right_square_bracket")
         await settle(pilot)
-        assert "B g1-2" in told(pilot, "heading")
+        assert "B sample 2 · g1-2" in told(pilot, "heading")
         await pilot.press("tab", "enter")
         assert where.pop() == ("rollout", run.directory, "g1-0", 0)
     run.close()

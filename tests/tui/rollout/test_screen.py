@@ -59,6 +59,9 @@ async def test_a_conversation_is_read_folded_searched_and_copied(good: WatchedRu
         assert shows(pilot, "▾ turn 1")
         await go(pilot, "space", to="▸ turn 1")
         assert shows(pilot, "write_file")
+        view = screen.query_one("#conversation", DocumentView)
+        assert view.row_width + 1 == view.scrollable_content_region.width  # beside the cursor's mark and the scrollbar
+        await go(pilot, "z", to="▸ turn 2")
         await go(pilot, "z", "J", to="▾ turn 2")
         await go(pilot, "slash", "r", "e", "t", "u", "r", "n", "enter", to="/return/ 1 of")
         first = screen.query_one("#conversation", DocumentView).cursor

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from rollouthub.store import LiveState
+from rollouthub_tui.widgets.cells import MARKED
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from tests.store.records import record, write
 from tests.tui.rollouts.shown import app_for, lines, said
@@ -24,7 +25,7 @@ async def test_a_mark_stays_with_its_rollout_through_filters_and_orders(ended: P
         assert "6 marked" in said(pane)
         outcomes = {run.feed.columns.value("outcome", target.place or 0) for target in pane.targets}
         assert len(pane.targets) == 6 and "scored" not in outcomes
-        shown = [line for line in lines(pane.table)[1:] if line[1] == "●"]
+        shown = [line for line in lines(pane.table)[1:] if line[1] == MARKED]
         assert 0 < len(shown) <= 6 and not any("passed" in line[:20] for line in shown)
         await pilot.press("U")
         assert pane.targets == [] and "marked" not in said(pane)

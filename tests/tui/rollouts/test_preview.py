@@ -45,6 +45,12 @@ def test_texts_hide_first_and_share_the_width_that_is_left() -> None:
     assert not bare & {"prompt", "answer", "feedback"}
 
 
+def test_what_differs_comes_before_what_is_said_twice() -> None:
+    assert "passed" not in {column.name for column in fit(Shape(), 300)}
+    noted = {column.name: column.width for column in fit(Shape(notes=12), 80)}
+    assert noted["notes"] == 12
+
+
 async def test_what_was_asked_answered_and_told_stands_in_the_list(ended: Path, tmp_path: Path) -> None:
     run = watched(ended, tmp_path)
     await run.open()

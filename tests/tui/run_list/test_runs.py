@@ -11,6 +11,7 @@ from textual.widgets import Input
 from rollouthub import Outcome
 from rollouthub.store import open_run, open_writer
 from rollouthub_tui.screens.runs import RunsScreen
+from rollouthub_tui.widgets.cells import MARKED
 from rollouthub_tui.widgets.run_list.run_table import RunsTable
 from tests.live.control.conftest import Guest, Watch, until
 from tests.store.records import RESOLVED, record, write
@@ -62,7 +63,7 @@ async def test_two_runs_are_marked_and_compared(tmp_path: Path) -> None:
         await pilot.press("c")
         assert "Mark two runs with space" in notes(pilot)[-1]
         await pilot.press("space")
-        assert [line[1] for line in lines(pilot)[2:5]] == ["*", " ", " "]
+        assert [line[1] for line in lines(pilot)[2:5]] == [MARKED, " ", " "]
         await pilot.press("j", "c")
         assert where.pop() == ("comparison", tmp_path / names[0], tmp_path / names[2])
         await pilot.press("k", "space", "g", "c")

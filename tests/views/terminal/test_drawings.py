@@ -22,7 +22,7 @@ from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, ta
 from rollouthub.views.terminal.environment_lines import environment_table
 from rollouthub.views.terminal.headline import figure_table, headline
 from rollouthub.views.terminal.machine_tables import backend_table, sandbox_table, staff_table
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.outcome_styles import ENDINGS, NOT_PASSED
 from rollouthub.views.terminal.progress_line import progress_line, share_bar, speed
 from rollouthub.views.terminal.reward_bars import reward_histogram, reward_spark
 from rollouthub.views.terminal.run_status import STANDINGS, status_text
@@ -142,9 +142,21 @@ def test_every_kind_of_ending_has_its_own_mark_and_is_seen_however_rare() -> Non
     assert len({ending.mark for ending in ENDINGS.values()}) == len(ENDINGS)
     assert len({standing.word for standing in STANDINGS.values()}) == len(STANDINGS)
     kinds = dict(zip(ENDINGS, (100_000, 1, 1, 1, 1), strict=True))
-    assert outcome_bar(kinds, 40).plain == "█" * 36 + "✗!?○"
+    assert outcome_bar(kinds, 40).plain == "█" * 36 + "⊘!?○"
     legend = outcome_legend(kinds, 200).plain
-    assert all(word in legend for word in ("scored 100,000", "✗ agent failure 1", "! infrastructure fault 1"))
+    assert all(word in legend for word in ("scored 100,000", "⊘ agent failure 1", "! infrastructure fault 1"))
+
+
+def test_a_run_where_nothing_passed_does_not_look_like_one_where_all_did() -> None:
+    drawn = outcome_bar({"scored": 10}, 10, judged=8, passed=0)
+    assert drawn.plain == "▒" * 8 + "█" * 2 and drawn.spans[0].style == NOT_PASSED.style
+    assert "not passed 8" in outcome_legend({"scored": 10}, 200, judged=8, passed=0).plain
+    assert outcome_bar({"scored": 4}, 4, judged=4, passed=3).plain == "███▒"
+
+
+def test_stages_sum_to_the_number_in_flight() -> None:
+    assert flight_line([], 200, total=3).plain.split()[-1] == "3"
+    assert "stage not known 3" in flight_line([], 200, total=3).plain
 
 
 def test_a_bar_is_full_only_when_all_is_done() -> None:
@@ -203,7 +215,7 @@ def test_a_trainers_loss_is_drawn_where_it_was_logged() -> None:
 
 def test_rewards_that_are_verdicts_are_one_curve_and_others_two() -> None:
     verdicts = [TimelinePoint(float(place), 1.0, 2, 2, 1.0, 2, 1) for place in range(20)]
-    assert "which is the pass rate" in timeline_chart(verdicts, 80, 16).plain
+    assert "pass rate (the mean reward)" in timeline_chart(verdicts, 80, 16).plain
     both = timeline_chart(points(), 80, 16).plain
     assert both.index("mean reward") < both.index("pass rate")
     assert "speed: up to 4.0/s" in both

@@ -9,13 +9,27 @@ from textual.screen import Screen
 from rollouthub.errors import HubError, UsageError, said
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
-from rollouthub.store.notes import COMMENT_CHARACTERS, NoteChange, RolloutNotes, add, checked_tags, retagged, split_tags
+from rollouthub.statistics.amounts import count
+from rollouthub.store.notes import (
+    COMMENT_CHARACTERS,
+    NoteChange,
+    RolloutNotes,
+    TurnNotes,
+    add,
+    checked_tags,
+    retagged,
+    split_tags,
+)
 from rollouthub.text import plain, plain_name
+from rollouthub.views.note_words import turn_note_lines
 from rollouthub_tui.dialogs.questions import AskScreen, TextScreen
 from rollouthub_tui.navigation import app_of
 
 NoteKind = Literal["tag", "star", "comment", "reviewed"]
 _LONGEST_SAID = 400
+_EARLIER_LINES = 8
+"""Lines of earlier comments that are shown above a new one."""
+_KEEP = "keep it"
 
 
 class NoteTaking:
@@ -24,6 +38,7 @@ class NoteTaking:
     def __init__(self, screen: Screen[None], run: WatchedRun, targets: Sequence[Target]) -> None:
         self._screen, self._run = screen, run
         self._on = [NoteChange(target.rollout_id, target.attempt) for target in targets if target.place is not None]
+        self._places = {(target.rollout_id, target.attempt): target.place for target in targets}
         self._left_out = len(targets) - len(self._on)
 
     async def take(self, kind: NoteKind) -> bool:
@@ -64,7 +79,9 @@ class NoteTaking:
                 is_star = kind == "star"
                 return [_with(on, star=wanted) if is_star else _with(on, reviewed=wanted) for on in changed]
             case "comment":
-                text = await self._ask(TextScreen(f"Comment on {many}", left_out, longest=COMMENT_CHARACTERS))
+                text = await self._ask(
+                    TextScreen(f"Comment on {many}", left_out, longest=COMMENT_CHARACTERS, done=_KEEP)
+                )
                 return [] if text is None else [_with(on, comment=text) for on in self._on]
             case "tag":
                 asked = TextScreen(
@@ -72,6 +89,7 @@ class NoteTaking:
                     f"A dash before a tag takes it away. {self._in_use}{left_out}",
                     wrong=_wrong_changes,
                     longest=4000,
+                    done=_KEEP,
                 )
                 text = await self._ask(asked)
                 return [] if text is None else [*self._retagged_all(*_tag_changes(text))]
@@ -97,20 +115,37 @@ class NoteTaking:
             case "reviewed":
                 return [_with(on, reviewed=not held.is_reviewed)]
             case "comment":
-                question = f"Comment on {plain_name(on.rollout_id)}"
-                text = await self._ask(TextScreen(question, longest=COMMENT_CHARACTERS))
+                earlier = [plain(line, _LONGEST_SAID) for line in turn_note_lines(TurnNotes(comments=held.comments))]
+                shown = earlier[-_EARLIER_LINES:]
+                if left := len(earlier) - len(shown):
+                    shown.insert(0, f"… {count(left, 'earlier line')}")
+                question = f"Comment on {self._name(on)}"
+                asked = TextScreen(question, "\n".join(shown), longest=COMMENT_CHARACTERS, done=_KEEP)
+                text = await self._ask(asked)
                 return [] if text is None else [_with(on, comment=text)]
             case "tag":
                 asked = TextScreen(
-                    f"Tags of {plain_name(on.rollout_id)}, with commas between them",
+                    f"Tags of {self._name(on)}, with commas between them",
                     f"{self._in_use}A dash alone removes all.",
                     value=", ".join(held.tags),
                     wrong=_wrong_tags,
                     longest=4000,
+                    done=_KEEP,
                 )
                 text = await self._ask(asked)
                 change = None if text is None else retagged(on, held.tags, split_tags(text))
                 return [] if change is None else [change]
+
+    def _name(self, on: NoteChange) -> str:
+        """A rollout by its task and sample."""
+        place, columns = self._places[(on.rollout_id, on.attempt)], self._run.feed.columns
+        if place is None:
+            return plain_name(on.rollout_id)
+        task, attempt = (
+            columns.words["task_id"][place] or on.rollout_id,
+            f", attempt {on.attempt}" if on.attempt else "",
+        )
+        return f"{plain_name(task)}, sample {columns.wholes['sample'][place]}{attempt}"
 
     async def _ask(self, asked: TextScreen) -> str | None:
         return await app_of(self._screen).push_screen_wait(asked)

@@ -19,7 +19,7 @@ from rollouthub_tui.screens.steering_screen import SteeringScreen
 
 _MOST_RUNS = 200
 _DISCOVERED_RUNS = 5
-_MOVES = ("cursor_", "scroll_", "page_", "app.command_palette")
+_MOVES = ("cursor_", "scroll_", "page", "move", "first", "last", "to_edge", "token(", "app.command_palette")
 """Actions of keys that make no sense in the palette, such as moving the cursor."""
 
 

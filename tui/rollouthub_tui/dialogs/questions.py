@@ -24,7 +24,8 @@ DIALOG_CSS = """
 {name} .wrong {{ color: $text-error; }}
 {name} Horizontal {{ height: auto; margin-top: 1; align-horizontal: right; }}
 {name} Button {{ margin-left: 2; }}
-{name} OptionList {{ height: auto; max-height: 14; margin-top: 1; }}
+{name} OptionList {{ height: auto; max-height: 14; margin-top: 1; padding: 0; background: $surface; }}
+{name} OptionList, {name} OptionList:focus {{ border: none; }}
 """
 
 
@@ -79,11 +80,14 @@ class TextScreen(ModalScreen[str | None]):
         placeholder: str = "",
         wrong: Callable[[str], str | None] = lambda text: None,
         longest: int = 20_000,
+        done: str = "send",
     ) -> None:
-        """`wrong` gives what is wrong with a text, or None; the text is asked for again until nothing is."""
+        """`wrong` gives what is wrong with a text, or None; the text is asked for again until nothing is. `done` is
+        what Enter does with it.
+        """
         super().__init__()
         self._question, self._said, self._wrong = question, said, wrong
-        self._value, self._placeholder, self._longest = value, placeholder, longest
+        self._value, self._placeholder, self._longest, self._done = value, placeholder, longest, done
 
     def compose(self) -> ComposeResult:
         """The question, and an input line."""
@@ -92,7 +96,7 @@ class TextScreen(ModalScreen[str | None]):
             yield Label(Text(self._said), classes="said")
             yield Input(self._value, placeholder=self._placeholder, max_length=self._longest)
             yield Label("", classes="wrong", id="wrong")
-            yield Label(Text("enter: send   escape: leave it"), classes="said")
+            yield Label(Text(f"enter: {self._done}   escape: leave it"), classes="said")
 
     @on(Input.Submitted)
     def take(self, event: Input.Submitted) -> None:

@@ -30,7 +30,7 @@ class QuickFilter:
 
 
 QUICK = (
-    QuickFilter("f", "failed", "passed == false"),
+    QuickFilter("f", "not passed", "passed == false"),
     QuickFilter("p", "passed", "passed"),
     QuickFilter("u", "unscored", "reward == null"),
     QuickFilter("s", "suspect", "suspect"),

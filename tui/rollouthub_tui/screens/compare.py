@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 from textual.worker import Worker
 
 from rollouthub.analysis.compare.compared_run import ComparedRun, read_compared
@@ -22,9 +22,11 @@ from rollouthub.errors import HubError
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.permutation import Chance
 from rollouthub_tui.navigation import navigator
+from rollouthub_tui.screens.key_hints import compare_hints
 from rollouthub_tui.widgets.compare.comparison_words import SIDES, detail, headline, tally
 from rollouthub_tui.widgets.compare.run_pair import Pairing, pair_up, taken
 from rollouthub_tui.widgets.compare.task_table import ORDERS, TasksTable
+from rollouthub_tui.widgets.key_line import KeyLine
 from rollouthub_tui.widgets.safe_words import quoted
 from rollouthub_tui.widgets.virtual_table import Listing
 
@@ -55,9 +57,9 @@ class CompareScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "sort", "Sort"),
         Binding("S", "reverse", "Reverse", show=False),
-        Binding("less_than_sign", "choose(0)", "A", key_display="<"),
-        Binding("greater_than_sign", "choose(1)", "B", key_display=">"),
-        Binding("tab", "swap", "Swap", priority=True),
+        Binding("less_than_sign", "choose(0)", "Enter opens A's rollout", key_display="<"),
+        Binding("greater_than_sign", "choose(1)", "Enter opens B's rollout", key_display=">"),
+        Binding("tab", "swap", "Swap A and B", priority=True),
     ]
 
     def __init__(self, first: Path, second: Path) -> None:
@@ -81,7 +83,7 @@ class CompareScreen(Screen[None]):
         yield Static(classes="tally", markup=False)
         yield TasksTable()
         yield Static(classes="detail", markup=False)
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read both runs."""
@@ -107,6 +109,7 @@ class CompareScreen(Screen[None]):
     def _title(self) -> None:
         words = f"Compare   enter opens {SIDES[self._chosen]}'s worst rollout of a task"
         self.query_one(".title", Static).update(Text(words))
+        self.query_one(KeyLine).show_hints(compare_hints(SIDES, self._chosen))
 
     def _say(self, words: str) -> None:
         self.add_class("-message")

@@ -35,6 +35,8 @@ _SYMBOLS = {
     "exclamation_mark": "!",
     "question_mark": "?",
     "slash": "/",
+    "number_sign": "#",
+    "asterisk": "*",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
     "full_stop": ".",
@@ -51,7 +53,15 @@ _SYMBOLS = {
     "pagedown": "pgdn",
 }
 _NOT_NOW = "not now"
-_HIDDEN = ("app.help_quit", "screen.copy_text", "app.focus", "command_palette", "screen.minimize")
+_HIDDEN = (
+    "app.help_quit",
+    "screen.copy_text",
+    "app.focus",
+    "command_palette",
+    "screen.minimize",
+    "page_left",
+    "page_right",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ def keys_of(screen: Screen[object]) -> dict[str, list[Key]]:
         group = groups.setdefault(_group(active.node, binding), {})
         keys, _ = group.setdefault((binding.action, does), ([], active.enabled))
         keys.append(shown_key(key))
-    order = [name for name in ("Here", "Actions", "In the list", "Everywhere") if name in groups]
+    order = [name for name in ("In the list", "Here", "Actions", "Everywhere") if name in groups]
     return {
         name: [Key(tuple(keys), does, is_possible) for (_, does), (keys, is_possible) in groups[name].items()]
         for name in order

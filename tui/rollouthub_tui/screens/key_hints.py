@@ -1,6 +1,6 @@
 """Which keys are worth telling where: those that do something now, what is most likely wanted first."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from rollouthub.live.steering.availability import Action
 from rollouthub_tui.widgets.key_line import KeyHint
@@ -34,6 +34,41 @@ _LIST = (
 _DIFF = KeyHint("d", "d", "Diff")
 _PANES = KeyHint("tab", "tab", "Pane")
 _LISTS = KeyHint("enter", "enter", "List rollouts")
+
+
+PAIR_HINTS = (
+    KeyHint("n", "n", "Next difference"),
+    KeyHint("tab", "tab", "Other side"),
+    KeyHint("enter", "enter", "Open it"),
+    KeyHint("right_square_bracket", "[ ]", "Sample"),
+    KeyHint("z", "z", "Fold"),
+    KeyHint("space", "space", "Unfold next"),
+)
+"""The keys at two rollouts side by side."""
+
+
+def runs_hints(marked: int, *, is_asking: bool, has_search: bool) -> Iterator[KeyHint]:
+    """The keys at the list of runs."""
+    if is_asking:
+        yield from (KeyHint("enter", "enter", "To the runs"), KeyHint("escape", "esc", "End the search"))
+        return
+    if has_search:
+        yield KeyHint("escape", "esc", "End the search")
+    yield from (_OPEN, KeyHint("space", "space", "Mark"))
+    yield KeyHint("c", "c", "Compare the marked" if marked else "Compare")
+    yield from (KeyHint("slash", "/", "Search"), KeyHint("y", "y", "Copy path"))
+
+
+def compare_hints(sides: Sequence[str], chosen: int) -> Iterator[KeyHint]:
+    """The keys at a comparison of two runs, of which the rollouts of one are opened."""
+    yield KeyHint("enter", "enter", f"Open {sides[chosen]}'s worst")
+    yield (
+        KeyHint("less_than_sign", "<", f"Open {sides[0]}'s")
+        if chosen
+        else KeyHint("greater_than_sign", ">", f"Open {sides[1]}'s")
+    )
+    yield from (KeyHint("s", "s", "Sort"), KeyHint("S", "S", "Reverse"))
+    yield KeyHint("tab", "tab", f"Swap {sides[0]} and {sides[1]}")
 
 
 def steering_hints(actions: Collection[Action], possible: Collection[Action]) -> Iterator[KeyHint]:

@@ -10,12 +10,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 from textual.worker import Worker
 
 from rollouthub.errors import HubError
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub_tui.navigation import navigator
+from rollouthub_tui.screens.key_hints import PAIR_HINTS
+from rollouthub_tui.widgets.key_line import KeyLine
 from rollouthub_tui.widgets.pair.diff_view import WIDE, PairView
 from rollouthub_tui.widgets.pair.rollout_pair import Name, RolloutPair, heading, read_pair
 from rollouthub_tui.widgets.safe_words import named, quoted
@@ -67,10 +69,11 @@ class PairScreen(Screen[None]):
         yield Static(classes="heading", markup=False)
         yield Static(classes="message", markup=False)
         yield PairView()
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read both rollouts."""
+        self.query_one(KeyLine).show_hints(PAIR_HINTS)
         self._read_again()
 
     @property

@@ -47,10 +47,10 @@ class RolloutScreen(SteeringScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(place), f"tab('{tab}')", tab.capitalize(), show=False) for place, tab in enumerate(TABS, 1)),
-        Binding("tab", "next_tab(1)", "Next of them", show=False),
-        Binding("shift+tab", "next_tab(-1)", "Previous of them", show=False),
-        Binding("right_square_bracket", "beside(1)", "Next", key_display="]", tooltip="The next rollout of the list"),
-        Binding("left_square_bracket", "beside(-1)", "Previous", key_display="[", tooltip="The previous rollout"),
+        Binding("tab", "next_tab(1)", "Next tab", show=False),
+        Binding("shift+tab", "next_tab(-1)", "Previous tab", show=False),
+        Binding("right_square_bracket", "beside(1)", "Next rollout of the list", key_display="]"),
+        Binding("left_square_bracket", "beside(-1)", "Previous rollout of the list", key_display="["),
         Binding("slash", "find", "Find", key_display="/"),
         Binding("t", "note('tag')", "Tags of the rollout", show=False),
         Binding("n", "next(1)", "Next match, or error", show=False),
@@ -126,9 +126,7 @@ class RolloutScreen(SteeringScreen):
             yield TokenTab(id="tokens")
             yield Waterfall(id="timings")
             yield DocumentView(id="record")
-        yield Static(id="said")
-        yield Input(placeholder="a regular expression, or a text", id="find")
-        yield KeyLine()
+        yield from (Static(id="said"), Input(placeholder="a regular expression, or a text", id="find"), KeyLine())
 
     def on_mount(self) -> None:
         """Read the record, or ask the hub if it is in flight."""
@@ -219,7 +217,9 @@ class RolloutScreen(SteeringScreen):
             self.query_one("#which", Static).update(crumb_line(self._run.directory.resolve().name, *where))
 
     def _tell_notes(self) -> None:
-        self.query_one(NotesLine).show(self._run.feed.notes.of(self._rollout_id, self._attempt))
+        if self.query_one(NotesLine).show(self._run.feed.notes.of(self._rollout_id, self._attempt)):
+            self._drawn.discard("conversation")
+            self._draw()
 
     def noted(self, kind: NoteKind) -> None:
         """Show the note; after a review, go on to the next rollout of the list that nobody reviewed."""
@@ -247,7 +247,7 @@ class RolloutScreen(SteeringScreen):
         rollout, lengths = record.rollout, record.prompt_lengths
         match tab:
             case "conversation":
-                self._conversation.show(transcript(rollout, raw=self._is_raw))
+                self._conversation.show(transcript(rollout, self.query_one(NotesLine).notes, raw=self._is_raw))
                 if self._run.pattern and self._seeks:
                     self._seeks = False
                     self._conversation.find(self._run.pattern)
@@ -309,7 +309,7 @@ class RolloutScreen(SteeringScreen):
         self._is_raw = not self._is_raw
         self._drawn.discard("conversation")
         self._draw()
-        self.notify("arguments as JSON" if self._is_raw else "arguments as code and fields", markup=False)
+        self.notify(f"arguments as {'JSON' if self._is_raw else 'code and fields'}", markup=False)
 
     def action_beside(self, step: int) -> None:
         """Show the next or previous rollout of the list it was opened from."""
@@ -396,5 +396,5 @@ class RolloutScreen(SteeringScreen):
             app_of(self).push_screen(PictureScreen(medium, picture))
 
     def text_to_copy(self) -> str | None:
-        """The whole content of the tab as plain text, folded parts included."""
+        """The content of the tab as plain text, folded parts included."""
         return copied(self._view, self._record)

@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from rollouthub.errors import HubError, said
 from rollouthub.live.follow import RunsFeed, SeenRun
@@ -20,6 +20,8 @@ from rollouthub.live.follow.run_tallies import Tallies
 from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
 from rollouthub_tui.navigation import navigator
+from rollouthub_tui.screens.key_hints import runs_hints
+from rollouthub_tui.widgets.key_line import KeyLine
 from rollouthub_tui.widgets.run_list.run_table import RunsTable
 from rollouthub_tui.widgets.run_list.run_words import age, done_of, pace_of
 from rollouthub_tui.widgets.safe_words import quoted
@@ -79,7 +81,7 @@ class RunsScreen(Screen[None]):
         yield Static(classes="empty", markup=False)
         yield Static(classes="detail", markup=False)
         yield Static(classes="problem", markup=False)
-        yield Footer()
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Read the runs now and at intervals."""
@@ -175,6 +177,13 @@ class RunsScreen(Screen[None]):
         if table.marked:
             words += f"   {len(table.marked)} marked"
         _tell(self.query_one(".title", Static), Text(words))
+        is_asking = self.query_one(Search).has_focus
+        hints = runs_hints(len(table.marked), is_asking=is_asking, has_search=bool(table.search))
+        self.query_one(KeyLine).show_hints(hints)
+
+    def on_descendant_focus(self) -> None:
+        """Show the keys of what has the focus."""
+        self._title()
 
     def _empty(self) -> None:
         table = self.table

@@ -17,7 +17,7 @@ _DRAWINGS = {
     0x2800: " ",
 }
 """Box-drawing, block and braille characters, which screen readers spell out one by one, and short replacements."""
-_MARKS = re.compile("(?<![^\\s,;(])[▼▲▽△●✗○◐►‖▷✓■†▾▸▶◔◆▣◌★] +")
+_MARKS = re.compile("(?<![^\\s,;(])[▼▲▽△●✗⊘▪○◐►‖▷✓■†▾▸▶◔◆▣◌★] +")
 _MARK_FIRST = re.compile(r"^[!?=] +")
 _WORDS = {" · ": ", ", "−": "minus", "×": "times"}
 

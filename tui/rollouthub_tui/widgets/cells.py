@@ -1,7 +1,13 @@
 """The content of a table before it is drawn: columns and cells."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from rich.cells import cell_len
+
+MARKED = "▪"
+"""The mark of a row that a person marked, in every list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +19,11 @@ class Column:
     width: int
     """Width in cells of the terminal."""
     is_right: bool = False
+
+
+def widest(texts: Iterable[str]) -> int:
+    """Cells of the widest text; 0 if there is none."""
+    return max(map(cell_len, texts), default=0)
 
 
 class Cell(NamedTuple):

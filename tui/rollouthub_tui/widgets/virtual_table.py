@@ -1,6 +1,6 @@
 """A table of any length: lines are made only while they are visible, and there is no object per row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
@@ -192,13 +192,15 @@ class Listing(ScrollView, can_focus=True):
         return Strip(segments).adjust_cell_length(self.size.width, base)
 
 
-def shared_out(width: int, columns: Sequence[Column], weights: dict[str, int], gap: int = Listing.GAP) -> list[Column]:
-    """The columns, with unused width distributed among them by weight."""
+def shared_out(
+    width: int, columns: Sequence[Column], wanted: Mapping[str, int], gap: int = Listing.GAP
+) -> list[Column]:
+    """The columns, with unused width given to those whose widest content wants more cells than they have."""
     left = max(0, width - sum(column.width for column in columns) - gap * max(0, len(columns) - 1))
-    total = sum(weights.get(column.name, 0) for column in columns)
+    needs = [max(0, wanted.get(column.name, 0) - column.width) for column in columns]
+    total = sum(needs)
     made: list[Column] = []
-    for column in columns:
-        weight = weights.get(column.name, 0)
-        more = left * weight // total if total else 0
+    for column, need in zip(columns, needs, strict=True):
+        more = need if total <= left else left * need // total
         made.append(Column(column.name, column.title, column.width + more, column.is_right))
     return made

@@ -120,10 +120,11 @@ class LiveView:
         return [line for line in lines[:room] if line.cell_len]
 
     def _outcomes(self, width: int) -> Text:
-        kinds = self._played.means.kinds
-        legend = outcome_legend(kinds, width, 1)
+        means = self._played.means
+        kinds, judged, passed = means.kinds, means.judged, means.passed
+        legend = outcome_legend(kinds, width, 1, judged=judged, passed=passed)
         room = min(_WIDEST_BAR, width - legend.cell_len - len(GAP))
-        return legend if room < 8 else Text(GAP).join([outcome_bar(kinds, room), legend])
+        return legend if room < 8 else Text(GAP).join([outcome_bar(kinds, room, judged=judged, passed=passed), legend])
 
     def _sparks(self, width: int) -> Text:
         """The distribution of rewards, and the speed over time, as sparklines."""

@@ -24,17 +24,22 @@ _FIGURE = 9
 def backend_table(backends: Sequence[BackendView], width: int) -> Text:
     """A table of model servers; the reason why a server gets no calls is in the row below it."""
     titles = ["in flight", "calls", "errors", "p50", "p95"]
+    # A model in the hub's own process is its own server.
+    has_servers = any(backend.name != backend.model for backend in backends)
     room = width - 11 - (_FIGURE + 1) * len(titles)
     while room < 24 and len(titles) > 2:
         titles.remove("p50" if "p50" in titles else titles[-1])
         room = width - 11 - (_FIGURE + 1) * len(titles)
-    model = _width((backend.model for backend in backends), 10, max(10, room // 2))
+    model = _width((backend.model for backend in backends), 10, max(10, room // 2 if has_servers else room - 10))
     place = max(8, min(48, room - model - 10))
-    lines = [_head((("state", 10), ("role", 8), ("model", model), ("server", place)), titles)]
+    lines = [
+        _head((("state", 10), ("role", 8), ("model", model), *((("server", place),) if has_servers else ())), titles)
+    ]
     for backend in backends:
         mark, style = _BACKEND_STATES[backend.state]
         line = Text.assemble((f"{mark} {backend.state:<8}", style), " ", column(backend.role, 8), " ")
-        line.append(f"{column(backend.model, model)} {column(backend.name, place)}")
+        line.append(column(backend.model, model))
+        line.append(f" {column(backend.name, place)}" if has_servers else "")
         line.append("".join(f"{_backend_cell(title, backend):>{_FIGURE + 1}}" for title in titles))
         lines.append(line)
         if backend.reason:

@@ -19,7 +19,7 @@ class Ending:
 
 ENDINGS: dict[OutcomeKind, Ending] = {
     "scored": Ending("●", "scored", "scored", "green"),
-    "agent_failure": Ending("✗", "agent failure", "agent failures", "yellow"),
+    "agent_failure": Ending("⊘", "agent failure", "agent failures", "yellow"),
     "infrastructure_fault": Ending("!", "infrastructure fault", "infrastructure faults", "red"),
     "verifier_fault": Ending("?", "verifier fault", "verifier faults", "magenta"),
     "cancelled": Ending("○", "cancelled", "cancelled", "bright_black"),

@@ -33,9 +33,12 @@ def flight_line(
     if not total and not zeros:
         return Text("nothing is in flight", LABEL)
     parts = [Text.assemble((f"{total:,}", "bold"), (" in flight", LABEL))]
+    unknown = total - counts.total()
     for state, (mark, style) in STATES.items():
         if counts[state] or zeros:
             parts.append(
                 Text.assemble((mark, style), f" {state} ", (f"{counts[state]:,}", "bold" if counts[state] else LABEL))
             )
+    if unknown:
+        parts.insert(1, Text.assemble("stage not known ", (f"{unknown:,}", "bold")))
     return flow(parts, width, most)

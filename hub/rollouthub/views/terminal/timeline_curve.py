@@ -64,7 +64,7 @@ def _curves(points: Sequence[TimelinePoint]) -> list[tuple[str, str, _Sums]]:
     if not any(point.judged for point in points):
         return [("mean reward of the last tenth", "cyan", _rewards)]
     if all(point.scored == point.judged and point.reward_sum == point.passed for point in points):
-        return [("mean reward of the last tenth, which is the pass rate", "cyan", _rewards)]
+        return [("pass rate (the mean reward) of the last tenth", "cyan", _rewards)]
     return [("mean reward of the last tenth", "cyan", _rewards), ("pass rate of the last tenth", "green", _verdicts)]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 
 from rollouthub.analysis.breakdowns import BreakdownLine, Kind
 from rollouthub.statistics.amounts import NONE, interval, number, share
-from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
+from rollouthub_tui.widgets.cells import EMPTY, Cell, Column, widest
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.row_words import name_of
 from rollouthub_tui.widgets.virtual_table import shared_out
@@ -37,6 +37,7 @@ class BreakdownTable(LiveTable):
         self.is_read = False
         """Whether all of the run was read once."""
         self._lines: Sequence[BreakdownLine] = ()
+        self._longest = 0
 
     def take(self, kind: Kind, lines: Sequence[BreakdownLine]) -> None:
         """Show other lines."""
@@ -44,6 +45,10 @@ class BreakdownTable(LiveTable):
             self.kind = kind
             self.cursor = 0
             self.restart()
+            self.remake()
+        longest = widest(_cell(line, "name", kind).text for line in lines)
+        if longest != self._longest:
+            self._longest = longest
             self.remake()
         self._lines = lines
         self.update_rows()
@@ -93,7 +98,10 @@ class BreakdownTable(LiveTable):
             if column.width + self.GAP <= left:
                 shown.append(column)
                 left -= column.width + self.GAP
-        return shared_out(width, shown, {"name": 1, "example": 1}, self.GAP)
+        wanted = {
+            name: widest(_cell(line, name, self.kind).text for line in self._lines) for name in ("name", "example")
+        }
+        return shared_out(width, shown, wanted, self.GAP)
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells of a row."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from rollouthub.analysis.compare.task_pairs import TaskDifference
 from rollouthub.statistics.amounts import number, p_value, signed
 from rollouthub.views.terminal.task_verdicts import VERDICTS
-from rollouthub_tui.widgets.cells import Cell, Column
+from rollouthub_tui.widgets.cells import Cell, Column, widest
 from rollouthub_tui.widgets.compare.comparison_words import samples, unscored
 from rollouthub_tui.widgets.safe_words import named
 from rollouthub_tui.widgets.virtual_table import Listing, shared_out
@@ -31,6 +31,7 @@ class TasksTable(Listing):
         self.order = ORDERS[0]
         self.is_reversed = False
         self.tasks: list[TaskDifference] = []
+        self._wanted: dict[str, int] = {}
 
     @property
     def count(self) -> int:
@@ -45,6 +46,11 @@ class TasksTable(Listing):
     def show_tasks(self, tasks: Sequence[TaskDifference]) -> None:
         """Replace the tasks; the cursor stays at its task."""
         current = self.current
+        self._wanted = {
+            "task": widest(named(task.key.task_id) for task in tasks),
+            "environment": widest(named(task.key.environment) for task in tasks),
+            "unscored": widest(map(unscored, tasks)),
+        }
         key = _ORDERS[self.order]
         present = [(value, task) for task in tasks if (value := key(task)) is not None]
         # Sorting is stable: equal ones stay as the first run met them. What has no value comes last, either way.
@@ -74,9 +80,9 @@ class TasksTable(Listing):
         ]
         task = Column("task", "task", 10)
         if width < WIDE:
-            return self._titled(shared_out(width, [task, *numbers], {"task": 1}))
+            return self._titled(shared_out(width, [task, *numbers], self._wanted))
         every = [task, Column("environment", "environment", 12), *numbers, Column("unscored", "not scored", 20)]
-        return self._titled(shared_out(width, every, {"task": 3, "environment": 1, "unscored": 2}))
+        return self._titled(shared_out(width, every, self._wanted))
 
     def _titled(self, columns: Sequence[Column]) -> list[Column]:
         """The column, with an arrow in its title if the table is sorted by it."""

@@ -53,8 +53,11 @@ class OutcomesPanel(Drawn):
         """A bar with its legend, and counts."""
         counts, live = run.feed.counts, run.feed.live
         is_on = run.feed.info.status == "running"
-        legend = outcome_legend(counts.kinds, width, max(1, min(5, height - 3)), zeros=height >= _ROOMY)
-        lines = [outcome_bar(counts.kinds, width), *legend.split("\n")]
+        judged, passed, rows = counts.judged, counts.passed, max(1, min(5, height - 3))
+        zeros = height >= _ROOMY
+        legend = outcome_legend(counts.kinds, width, rows, zeros=zeros, judged=judged, passed=passed)
+        bar = outcome_bar(counts.kinds, width, judged=judged, passed=passed)
+        lines = [bar, *legend.split("\n")]
         if is_on and live:
             total = None if run.view is None else run.view.in_flight
             lines.append(flight_line(live, width, 1, total=total))

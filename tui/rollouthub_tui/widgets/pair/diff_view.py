@@ -204,7 +204,7 @@ class PairView(ScrollView, can_focus=True):
         width = self.layout_of.width
         turns = self.difference.first_turns if side == LEFT else self.difference.second_turns
         begins = line >= 0 and piece == 0 and (line == 0 or turns[line - 1] != turns[line])
-        number = f"{turns[line]:>4}" if begins and turns[line] >= 0 else "    "
+        number = f"{turns[line] + 1:>4}" if begins and turns[line] >= 0 else "    "
         shown = [Segment(number, base + parsed("dim")), Segment(f" {mark}", gutter), Segment(" ", style)]
         texts = pieces[piece] if line >= 0 and piece < len(pieces) else []
         segments = [Segment(text, apart if differs else style) for text, differs in texts]

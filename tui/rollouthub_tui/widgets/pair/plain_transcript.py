@@ -65,7 +65,7 @@ def _call_lines(call: ToolCall) -> Iterator[str]:
 
 def _ending_lines(rollout: Rollout) -> Iterator[str]:
     yield "── score"
-    yield f"outcome {rollout.outcome.value}, stopped: {rollout.stop.value}"
+    yield f"outcome {rollout.outcome.value}, ended: {rollout.stop.value}".replace("_", " ")
     if rollout.answer is not None:
         yield from _block("submitted", rollout.answer)
     if rollout.score is not None:

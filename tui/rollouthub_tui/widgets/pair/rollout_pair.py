@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.text import Text
 
-from rollouthub.rollout import OutcomeKind, Rollout
+from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count, number, seconds, short
 from rollouthub.store import open_run
-from rollouthub.views.terminal.outcome_styles import ENDINGS
+from rollouthub.views.terminal.outcome_styles import Ending, verdict_of
 from rollouthub_tui.widgets.pair.difference import SAME, Difference, difference_of
 from rollouthub_tui.widgets.pair.plain_transcript import transcript_of
 from rollouthub_tui.widgets.safe_words import named
@@ -24,9 +24,9 @@ class Facts:
     """The facts shown of one rollout of a pair."""
 
     name: Name
-    kind: OutcomeKind
+    sample: int
+    ending: Ending
     reward: float | None
-    passed: bool | None
     components: dict[str, float]
     """What each component adds to the reward."""
     stop: str
@@ -60,11 +60,11 @@ def _facts(rollout: Rollout) -> Facts:
     score = rollout.score
     return Facts(
         name=(rollout.rollout_id, rollout.attempt),
-        kind=rollout.outcome.kind,
+        sample=rollout.sample,
+        ending=verdict_of(rollout.outcome.kind, score and score.passed, rollout.reward),
         reward=rollout.reward,
-        passed=score.passed if score else None,
         components={name: part.value * part.weight for name, part in score.components.items()} if score else {},
-        stop=rollout.stop.value,
+        stop=rollout.stop.value.replace("_", " "),
         turns=len(rollout.turns),
         calls=sum(len(turn.tool_calls) for turn in rollout.turns),
         tokens=sum(turn.usage.output_tokens for turn in rollout.turns),
@@ -96,10 +96,10 @@ def heading(pair: RolloutPair, chosen: int, width: int, *, is_double: bool) -> T
 
 def _lines(facts: Facts, side: int, is_wide: bool) -> Iterator[tuple[str, str]]:
     rollout_id, attempt = facts.name
-    yield f"{'AB'[side]} {named(rollout_id)}" + (f" attempt {attempt}" if attempt else ""), ""
-    ending = ENDINGS[facts.kind]
-    verdict = "" if facts.passed is None else ", passed" if facts.passed else ", not passed"
-    reward = f" {number(facts.reward)}{verdict}" if facts.reward is not None else ""
+    name = f"{'AB'[side]} sample {facts.sample}" + (f", attempt {attempt}" if attempt else "")
+    yield f"{name} · {named(rollout_id)}" if is_wide else name, ""
+    ending = facts.ending
+    reward = f", reward {number(facts.reward)}" if facts.reward is not None else ""
     stop = f", {facts.stop}" if is_wide or facts.stop != "finished" else ""
     yield f"{ending.mark} {ending.word}{reward}{stop}", ending.style
     amounts = [count(facts.turns, "turn"), f"{short(facts.tokens)} {'tokens' if is_wide else 'tok'}"]

@@ -30,9 +30,10 @@ from rollouthub_tui.widgets.rollout.document import Medium, Piece, Syntax
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 MESSAGE_ROWS, SYSTEM_ROWS, THINKING_ROWS, RESULT_ROWS = 40, 8, 4, 20
-ROLE_STYLES = {"system": "magenta", "user": "blue", "assistant": "green", "tool": "yellow"}
-"""Role → colour of the author's name and of the rule beside the text."""
-_CALL, _JUDGE = "yellow", "cyan"
+ROLE_STYLES = {"system": "bright_black", "user": "green", "assistant": "blue", "tool": "yellow"}
+"""Role → colour of the author's name and of the rule beside the text; the colours that pages give the roles."""
+_CALL, _PERSON, _JUDGE = ROLE_STYLES["tool"], "bold magenta", "magenta"
+_THINKING = ROLE_STYLES["assistant"]
 _INDENT, _INNER = 4, 6
 _SHORT = 50
 """Most characters of arguments that stand beside the tool's name."""
@@ -54,13 +55,15 @@ def card_pieces(name: str, card: Card, *, raw: bool = False) -> Iterator[Piece]:
         case SpeechCard():
             yield from _speech(name, card)
         case ThinkingCard():
-            head = Text.assemble(("thinking", "green"), (f" · {card.characters:,} characters", "dim"))
-            yield Piece(name, card.text.text, head=head, style="dim", folded_rows=THINKING_ROWS, rule="dim green")
+            head = Text.assemble(("thinking", _THINKING), (f" · {card.characters:,} characters", "dim"))
+            yield Piece(
+                name, card.text.text, head=head, style="dim", folded_rows=THINKING_ROWS, rule=f"dim {_THINKING}"
+            )
         case ToolCard():
             yield from _tool(name, card, raw)
         case PersonCard():
-            head = Text(f"a person, to {card.seat}, {seconds(card.at)} in", style="bold blue")
-            yield Piece(name, card.text.text, head=head, folded_rows=MESSAGE_ROWS, rule="bold blue")
+            head = Text(f"a person, to {card.seat}, {seconds(card.at)} in", style=_PERSON)
+            yield Piece(name, card.text.text, head=head, folded_rows=MESSAGE_ROWS, rule=_PERSON)
         case JudgeCard():
             yield from judge_pieces(name, card)
         case NoteCard():

@@ -179,11 +179,10 @@ class DocumentView(RowsView):
         self._count(anchor, was_at)
 
     def action_fold_all(self) -> None:
-        """Open all sections; if all are open, unfold their long pieces; if those are unfolded, close all."""
-        opens = any(not self.is_open(section) for section in self.sections)
-        closes = not opens and not self.is_folded
+        """Close all sections; if all are closed, open them with all of their long pieces."""
+        closes = any(self.is_open(section) for section in self.sections)
         anchor, was_at = self._anchor(), self.cursor - self.scroll_offset.y
-        self.is_folded = opens or closes
+        self.is_folded = closes
         self._opened = {section.key: not closes for section in self.sections}
         self._rows.clear()
         self._count((anchor[0], 0) if closes and anchor is not None else anchor, was_at)

@@ -58,9 +58,11 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def row_width(self) -> int:
-        """Cells of a row without the cursor's mark; while the view is hidden, those it had, or may get."""
-        hidden = self._laid_width or (self.screen.size.width - 1 if self.is_attached else 0)
-        return max(10, (self.size.width or hidden) - 1)
+        """Cells of a row without the cursor's mark and the scrollbar; while the view is hidden, those it had, or may
+        get.
+        """
+        hidden = self._laid_width or (self.screen.size.width if self.is_attached else 0)
+        return max(10, (self.size.width or hidden) - 1 - self.scrollbar_size_vertical)
 
     @property
     def is_at_end(self) -> bool:

@@ -94,7 +94,11 @@ class HeatView(RowsView):
         place, within = self._at(row)
         turn, prompt, size = self._turns[place]
         if within == 0:
-            return _title(turn, prompt, self._strip_of(place) if turn.output_token_ids is not None else None)
+            title = _title(turn, prompt, self._strip_of(place) if turn.output_token_ids is not None else None)
+            said = drawn_line(turn.response.text, 400)
+            if said and (left := self.row_width - title.cell_len - 2) > 8:
+                title.append(f"  {said}"[: left + 2], "not bold dim")
+            return title
         strip, width = self._strip_of(place), self._tokens_a_row
         text = Text("  ")
         for at in range((within - 1) * width, min(within * width, size)):
@@ -165,20 +169,26 @@ class HeatView(RowsView):
         told = "no logprob" if probability is None else f"logprob {logprob:.4f} = {share(probability)}"
         learnt, version = strip.is_learnt(at), strip.version(at)
         text = None if strip.texts is None else strip.texts[at]
-        around = [f"[{each}]" if near == at else str(each) for near, each in _near(strip.ids, at)]
         return Text.assemble(
             (f"token {at + 1:,} of {size:,} of {turn_number(turn.index)}: ", "dim"),
             (f"id {strip.ids[at]}", "bold"),
             "" if text is None else f" · {drawn_line(repr(text), 60)}" if text else " · no text of the answer",
             f" · {told} · {'learnt from' if learnt else 'masked: not learnt from'}",
             "" if version is None else f" · policy {version}",
-            ("\n" + " ".join(around), "dim"),
+            ("\n" + " ".join(_near(strip, at)), "dim"),
         )
 
 
-def _near(ids: Sequence[int], at: int) -> list[tuple[int, int]]:
-    first = max(0, at - _AROUND)
-    return list(enumerate(ids[first : at + _AROUND + 1], first))
+def _near(tokens: SampledTokens, at: int) -> list[str]:
+    """The tokens around a place, by their text where it is known, else by their ids."""
+    texts = tokens.texts
+    shown = [
+        str(tokens.ids[place]) if texts is None else drawn_line(repr(texts[place]), 40)
+        for place in range(max(0, at - _AROUND), min(len(tokens.ids), at + _AROUND + 1))
+    ]
+    place = min(at, _AROUND)
+    shown[place] = f"[{shown[place]}]"
+    return [*shown, *(["  (ids, as the server told no text of its tokens)"] if texts is None else [])]
 
 
 def _title(turn: Turn, prompt: int | None, tokens: SampledTokens | None) -> Text:
@@ -190,7 +200,7 @@ def _title(turn: Turn, prompt: int | None, tokens: SampledTokens | None) -> Text
         "no prompt ids" if prompt is None else f"prompt {count(prompt, 'id')}",
         f"output {count(len(tokens.ids), 'id')}",
         "no logprobs" if mean is None else f"mean logprob {mean:.3f}",
-        f"{count(len(tokens.forks), 'fork')} below {FORK:.0%}" if tokens.forks else None,
+        f"{count(len(tokens.forks), 'token')} below {FORK:.0%}" if tokens.forks else None,
         None if turn.policy_version is None else f"policy {turn.policy_version}",
         drawn_line(turn.agent, 40) if turn.agent != "agent" else None,
     ]

@@ -9,28 +9,34 @@ from rich.text import Text
 
 from rollouthub.rollout import Rollout
 from rollouthub.statistics.amounts import count, number
+from rollouthub.store.notes import NO_NOTES, RolloutNotes
 from rollouthub.views.cards.card import TurnCards, VerdictCard
 from rollouthub.views.cards.rollout_cards import RolloutCards
+from rollouthub.views.note_words import turn_note_lines
 from rollouthub_tui.widgets.rollout.card_pieces import SHOWN, card_pieces, verdict_pieces
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 
 _Made = Callable[[int], TurnCards]
+NOTE_STYLE = "bright_yellow"
 MANY_TURNS = 200
 """With more turns than this, all but the first and last are closed at first."""
 _CLOSED_FACTS = 4
 """Most facts in the title of a closed turn, which has room for what was said instead."""
 
 
-def transcript(rollout: Rollout, *, raw: bool = False) -> list[Section]:
-    """The sections of the conversation: one per turn, then the end. With `raw`, arguments are shown as JSON."""
+def transcript(rollout: Rollout, notes: RolloutNotes = NO_NOTES, *, raw: bool = False) -> list[Section]:
+    """The sections of the conversation: one per turn, with what was noted on it, then the end. With `raw`, arguments
+    are shown as JSON.
+    """
     many = len(rollout.turns) > MANY_TURNS
     cards = RolloutCards(rollout, SHOWN)
     made = cache(cards.turn)
+    noted = {turn - 1: list(turn_note_lines(each)) for turn, each in notes.turns}
     sections = [
         Section(
             ("turn", turn.index),
-            partial(_title, made, place),
-            partial(_pieces, made, place, raw),
+            partial(_title, made, place, bool(noted.get(turn.index))),
+            partial(_pieces, made, place, raw, noted.get(turn.index, [])),
             is_open=not many or place in (0, len(rollout.turns) - 1),
             has_error=any(call.is_error for call in turn.tool_calls),
         )
@@ -48,13 +54,19 @@ def ending_section(card: VerdictCard, *, has_turns: bool) -> Section:
 def _ending(card: VerdictCard, has_turns: bool, width: int, is_open: bool) -> Text:
     became = f"reward {number(card.reward)}" if card.reward is not None else f"{card.word}, unscored"
     what = "ended" if has_turns else "ended without any turn"
-    return Text.assemble((f"{card.mark} {what}", f"bold {card.style}"), f" · {card.stop} · {became}")
+    head = (f"{card.mark} {what}", f"bold {card.style}")
+    line = Text.assemble(head, f" · {card.stop} · {became}")
+    if line.cell_len > width:  # what it came to is worth more than how it stopped
+        line = Text.assemble(head, f" · {became}")
+        line.truncate(width, overflow="ellipsis")
+    return line
 
 
-def _title(made: _Made, place: int, width: int, is_open: bool) -> Text:
+def _title(made: _Made, place: int, is_noted: bool, width: int, is_open: bool) -> Text:
     turn = made(place)
     facts = [turn.seat, *turn.facts] if is_open else [turn.seat, *turn.facts[:_CLOSED_FACTS]]
-    return turn_title(turn.number, facts, turn.errors, "" if is_open else turn.gist, width)
+    name = f"{turn.number} · noted" if is_noted else turn.number
+    return turn_title(name, facts, turn.errors, "" if is_open else turn.gist, width)
 
 
 def turn_title(name: str, facts: Sequence[str | None], errors: int, gist: str, width: int) -> Text:
@@ -72,6 +84,7 @@ def turn_title(name: str, facts: Sequence[str | None], errors: int, gist: str, w
     return title
 
 
-def _pieces(made: _Made, place: int, raw: bool) -> list[Piece]:
+def _pieces(made: _Made, place: int, raw: bool, noted: Sequence[str]) -> list[Piece]:
     cards = made(place).cards
-    return [piece for at, card in enumerate(cards) for piece in card_pieces(f"card {at}", card, raw=raw)]
+    notes = [Piece("notes", "\n".join(noted), head=Text("notes", NOTE_STYLE), rule=NOTE_STYLE)] if noted else []
+    return notes + [piece for at, card in enumerate(cards) for piece in card_pieces(f"card {at}", card, raw=raw)]

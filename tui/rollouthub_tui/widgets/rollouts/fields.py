@@ -7,6 +7,8 @@ from rollouthub_tui.widgets.cells import Column
 
 GAP = 2
 _LEAST_TASK, _MOST_TASK = 10, 48
+_FIRST_NOTES = 24
+"""Most cells that notes get before the other columns; what is left over makes them wider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Shape:
 
     state: int = 14
     """Cells of the widest outcome."""
-    task: int = 16
+    task: int = _LEAST_TASK
     """Approximate cells of the widest task id."""
     environments: bool = False
     """Whether there are several environments."""
@@ -42,8 +44,8 @@ class Shape:
     matches: bool = False
     reviews: bool = False
     """Whether what needs a review is listed."""
-    notes: bool = False
-    """Whether anybody noted anything."""
+    notes: int = 0
+    """Cells of the widest notes on a rollout; 0 if nobody noted anything."""
     faults: bool = False
     costs: bool = False
     prompts: bool = True
@@ -69,7 +71,7 @@ FIELDS = {
         Field("components", "components", 24, None, most=56),
         Field("match", "match", 24, None, most=110),
         Field("why", "why", 16, None, most=44),
-        Field("notes", "notes", 24, "tag", most=40),
+        Field("notes", "notes", 6, "tag", most=40),
         Field("passed", "passed", 6, "passed"),
         Field("stop", "stop", 13, "stop"),
         Field("seconds", "time", 9, "seconds", is_right=True),
@@ -94,12 +96,14 @@ def fit(shape: Shape, width: int) -> list[Column]:
     widths["state"] = shape.state
     left = width - sum(widths.values()) - GAP * (len(widths) - 1)
     candidates = _candidates(shape)
-    # Why something is listed comes first; then a task that can be read, before whatever else may be there.
-    for name in ("match", "why"):
-        if name in candidates and FIELDS[name].width + GAP <= left:
+    # Why something is listed comes first, and what was noted of it; then a task that can be read.
+    for name in ("match", "why", "notes"):
+        cells = min(shape.notes, _FIRST_NOTES, left - GAP) if name == "notes" else FIELDS[name].width
+        cells = max(FIELDS[name].width, cells)
+        if name in candidates and cells + GAP <= left:
             candidates.remove(name)
-            widths[name] = FIELDS[name].width
-            left -= widths[name] + GAP
+            widths[name] = cells
+            left -= cells + GAP
     more = max(0, min(left, min(shape.task, 24) - widths["task"]))
     widths["task"] += more
     left -= more
@@ -110,7 +114,8 @@ def fit(shape: Shape, width: int) -> list[Column]:
             left -= cells + GAP
     for name in ("task", "match", "why", "notes", "environment", "fault", *ELASTIC, "components", "id"):
         if name in widths:
-            most = min(shape.task, _MOST_TASK) if name == "task" else FIELDS[name].most
+            most = {"task": min(shape.task, _MOST_TASK), "notes": shape.notes}.get(name, FIELDS[name].most)
+            most = min(most, FIELDS[name].most)
             more = max(0, min(_part(name, left, widths), most - widths[name]))
             widths[name] += more
             left -= more
@@ -134,14 +139,14 @@ def _candidates(shape: Shape) -> list[str]:
     candidates = [
         ("match", shape.matches),
         ("why", shape.reviews),
-        ("notes", shape.notes),
+        ("notes", shape.notes > 0),
         ("attempt", shape.attempts),
         ("environment", shape.environments),
         ("sample", shape.samples),
         ("feedback", shape.feedbacks),
         ("answer", shape.answers),
         ("prompt", shape.prompts),
-        ("passed", True),
+        ("passed", shape.sort == "passed"),  # the state says it, too
         ("fault", shape.faults),
         ("stop", True),
         ("components", shape.components),

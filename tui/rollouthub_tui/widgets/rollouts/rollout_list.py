@@ -196,10 +196,11 @@ class ListedRollouts(Widget):
             if self.preview.shown is not None:
                 self.preview.clear()
         elif target.place is None:
-            self.preview.show_flight(table.flights.states[table.cursor])
+            self.preview.show_flight(run, table.flights.states[table.cursor])
         else:
-            columns = run.feed.columns
-            self.preview.show_record(self._reader, columns.ids[target.place], columns.wholes["turns"][target.place])
+            columns, place = run.feed.columns, target.place
+            turns, notes = columns.wholes["turns"][place], columns.notes_at(place)
+            self.preview.show_record(self._reader, columns.ids[place], turns, notes)
 
     def _lone_task(self) -> tuple[str, str] | None:
         """The environment and task id if the list is limited to one task's group."""

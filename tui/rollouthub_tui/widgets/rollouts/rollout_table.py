@@ -13,7 +13,9 @@ from rollouthub.live.follow.row_reader import Components
 from rollouthub.live.follow.transcript_search import Match
 from rollouthub.live.steering.action_target import Target
 from rollouthub.store import LiveState
-from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
+from rollouthub.text import plain_name
+from rollouthub.views.note_words import note_mark
+from rollouthub_tui.widgets.cells import EMPTY, MARKED, Cell, Column, widest
 from rollouthub_tui.widgets.rollouts import fields
 from rollouthub_tui.widgets.rollouts.fields import Shape
 from rollouthub_tui.widgets.rollouts.in_flight import Flight, InFlight
@@ -29,7 +31,7 @@ from rollouthub_tui.widgets.rollouts.row_words import (
     shortened,
 )
 
-_NAMES = ("task", "environment")
+_NAMES = ("task", "environment", "answer")
 """Columns whose texts are shortened in the middle."""
 _LOOKED_AT = 16
 """Number of rollouts by which it is known which texts a run has."""
@@ -62,14 +64,15 @@ class RolloutTable(LiveTable):
         self._now = 0.0
         self._plays = True
         self._shape = Shape()
-        self._words = 0
+        self._words = self._noted = 0
+        self._notes_version = -1
 
     def begin(self, feed: RunFeed) -> None:
         """Show a run from the beginning, also one whose rows have all been replaced."""
         self._feed, self._generation = feed, feed.columns.generation
         self.parts, self.previews = {}, {}
         self.marked.clear()
-        self._words = 0
+        self._words, self._notes_version = 0, -1
         self._shape = Shape()
         self.restart()
 
@@ -95,11 +98,15 @@ class RolloutTable(LiveTable):
             new = tasks[self._words :]
             task = min(fields.FIELDS["task"].most, max([task, *(len(name) for name in new)]))
             self._words = len(tasks)
+        task = min(fields.FIELDS["task"].most, max([task, *(len(state.task_id) for state in feed.live[:8])]))
         endings = [ending(word) for word in words["outcome"].vocabulary]
-        widest = max([13, *(cell_len(cell.text) for cell in endings)])
+        state = max([13, *(cell_len(cell.text) for cell in endings)])
+        if feed.notes.version != self._notes_version:
+            self._notes_version = feed.notes.version
+            self._noted = widest(plain_name(note_mark(notes)) for _, _, notes in feed.notes)
         named = set(words["environment"].vocabulary) | {state.environment for state in feed.live[:8]}
         return Shape(
-            state=max(widest, 16) if feed.live else widest,
+            state=max(state, 16) if feed.live else state,
             task=task,
             environments=before.environments or len(named) > 1,
             samples=len(words["group_id"].vocabulary) < len(columns) or not columns,
@@ -108,7 +115,7 @@ class RolloutTable(LiveTable):
             components=before.components or any(self.parts.values()),
             matches=query.pattern is not None,
             reviews=query.review,
-            notes=feed.notes.version > 0,
+            notes=self._noted,
             faults=bool(words["fault"].vocabulary),
             costs=any(cost == cost for cost in columns.numbers["cost"][:8]),
             **self._texts(),
@@ -200,8 +207,8 @@ class RolloutTable(LiveTable):
                 self.marked.add(place)
 
     def mark(self, row: int) -> str:
-        """A dot for a marked row."""
-        return "●" if self.marked and self.key(row) in self.marked else " "
+        """The sign of a marked row."""
+        return MARKED if self.marked and self.key(row) in self.marked else " "
 
     def toggle_mark(self) -> None:
         """Mark the row at the cursor, or not any more, and go on to the next."""

@@ -131,7 +131,7 @@ class TaskTable(LiveTable):
     def fit(self, width: int) -> Sequence[Column]:
         """The columns that fit."""
         has_environments = self._feed is not None and len(self._feed.columns.words["environment"].vocabulary) > 1
-        wanted = [("passed", 7), ("reward", 8), ("deviation", 22), ("done", 7), ("environment", 16), ("tokens", 7)]
+        wanted = [("passed", 7), ("reward", 8), ("deviation", 24), ("done", 7), ("environment", 16), ("tokens", 7)]
         titles = {"done": "samples", "passed": "passed", "reward": "mean", "deviation": "std"}
         left = width - 12
         widths: dict[str, int] = {}

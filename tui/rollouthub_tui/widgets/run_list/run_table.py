@@ -8,7 +8,7 @@ from rollouthub.live.follow import SeenRun
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.live.follow.run_tallies import Tallies, Tally
 from rollouthub.store import RunInfo
-from rollouthub_tui.widgets.cells import EMPTY, Cell, Column
+from rollouthub_tui.widgets.cells import EMPTY, MARKED, Cell, Column, widest
 from rollouthub_tui.widgets.run_list.pace import Pace
 from rollouthub_tui.widgets.run_list.run_words import (
     STYLES,
@@ -46,6 +46,8 @@ class RunsTable(Listing):
         self._lines: dict[Path, tuple[SeenRun, Line]] = {}
         self._paces: dict[Path, Pace] = {}
         self._names: Counter[str] = Counter()
+        self._wanted: dict[str, int] = {}
+        """Column → cells of its widest content."""
 
     @property
     def count(self) -> int:
@@ -82,6 +84,13 @@ class RunsTable(Listing):
         if current is not None:
             places = (place for place, run in enumerate(self.shown) if run.directory == current.directory)
             self.cursor = next(places, self.cursor)
+        lines = [line for run in self.shown[:_LOOKED_AT] if (line := self.line(run)).problem is None]
+        self._wanted = {
+            "name": widest(self._told_name(run) for run in self.shown[:_LOOKED_AT]),
+            "environments": widest(line.environments for line in lines),
+            "agent": widest(line.agent for line in lines),
+            "model": widest(line.model for line in lines),
+        }
         self.update_rows()
 
     def _is_wanted(self, run: SeenRun) -> bool:
@@ -97,6 +106,12 @@ class RunsTable(Listing):
         if kept is None or (kept[0] is not run and kept[0] != run):
             kept = self._lines[run.directory] = (run, line_of(run))
         return kept[1]
+
+    def _told_name(self, run: SeenRun) -> str:
+        """The name of a run; of several runs of one name each is told by its folder."""
+        name = self.line(run).name
+        is_one = self._names[run.directory.name] == 1
+        return name if is_one else f"{named(run.directory.parent.name)}/{name}"
 
     def rate(self, run: SeenRun, tally: Tally | None) -> float | None:
         """Rollouts per second as observed; before there are enough observations, since the start of a run that was
@@ -123,8 +138,8 @@ class RunsTable(Listing):
         self.refresh()
 
     def mark(self, row: int) -> str:
-        """A star for a marked run."""
-        return "*" if self.shown[row].directory in self.marked else " "
+        """The sign of a marked run."""
+        return MARKED if self.shown[row].directory in self.marked else " "
 
     def columns(self, width: int) -> Sequence[Column]:
         """The columns for a width; agent, bar, pace and full date only if there is room."""
@@ -137,22 +152,21 @@ class RunsTable(Listing):
         status, environments = Column("status", "status", 11), Column("environments", "environments", 12)
         # Where none plays, its columns are not needed; those that do come first.
         plays = bool(self.shown) and self.shown[0].is_live
-        weights = {"name": 3, "environments": 2, "model": 2}
         is_lossy = any(unscored_of(self.tallies.of(run)) for run in self.shown[:_LOOKED_AT])
         lost = [Column("unscored", "unscored", 8, is_right=True)][: int(is_lossy)]
         if width >= WIDE:
             agent, made = Column("agent", "agent", 9), Column("when", "created", 32)
             bars, paces = [Column("bar", "", 14)][: int(plays)], [Column("pace", "rate", 19)][: int(plays)]
             every = [name, status, environments, agent, model, *bars, done, *lost, *paces, *numbers, made]
-            return shared_out(width, every, weights)
+            return shared_out(width, every, self._wanted)
         made = Column("age", "age", 6, is_right=True)
         if width >= MIDDLE:
             bars, paces = [Column("bar", "", 6)][: int(plays)], [Column("pace", "rate", 18)][: int(plays)]
             every = [name, status, environments, model, *bars, done, *lost, *paces, *numbers, made]
-            return shared_out(width, every, weights)
+            return shared_out(width, every, self._wanted)
         numbers = [*numbers, made]
         every = [name, status, model, *[Column("bar", "", 4)][: int(plays)], done, *lost, *numbers]
-        return shared_out(width, every, {"name": 2, "model": 2})
+        return shared_out(width, every, self._wanted)
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells for a run; for one that cannot be read, the reason."""
@@ -168,10 +182,7 @@ class RunsTable(Listing):
     def _cell(self, column: Column, run: SeenRun, line: Line, tally: Tally | None) -> Cell:
         match column.name:
             case "name":
-                # Of several runs of one name each is told by its folder.
-                is_one = self._names[run.directory.name] == 1
-                name = line.name if is_one else f"{named(run.directory.parent.name)}/{line.name}"
-                return Cell(name, "bold" if line.is_live else "")
+                return Cell(self._told_name(run), "bold" if line.is_live else "")
             case "status":
                 style = STYLES.get(line.status, "")
                 return Cell(line.status, "yellow" if line.status == "finished" and unscored_of(tally) else style)
