@@ -137,8 +137,8 @@ async def terminal(played: Played) -> Written:
         found(
             rollouts[0],
             (
-                rf"torn/1 0 (?P<turns>\d+) (?P<calls>\d+) \d+ (?P<tokens>\d+) (?P<reward>{N})",
-                rf" (?P<time>{T}) Ledger .*(?P<rollout_cost>{D})",
+                rf"torn/1 0 (?P<turns>\d+) (?P<tokens>\d+) (?P<reward>{N})",
+                rf" (?P<time>{T}) Ledger ",
             ),
         ),
     )
