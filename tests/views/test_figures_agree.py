@@ -126,7 +126,7 @@ async def terminal(played: Played) -> Written:
                 rf"coverage (?P<coverage>{S}) of (?P<planned>{C}) planned",
                 rf"retried (?P<retried>{C}) attempts",
                 rf"(?P<done>{C})/{C} 100.0%",
-                rf"scored (?P<scored>{C}) {S} . agent failures (?P<agent_failures>{C}) {S}",
+                rf"agent failures (?P<agent_failures>{C}) {S}",
                 rf"verifier faults (?P<verifier_faults>{C}) {S}",
                 rf"Ledger (?P<ledger_scored>{C}/{C}) (?P<ledger_passing>{S}) (?P<ledger_mean>{N}) (?P<ledger_std>{N})",
                 r"verifier:VerifierError (?P<verifier_errors>\d+)",

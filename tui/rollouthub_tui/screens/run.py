@@ -183,6 +183,8 @@ class RunScreen(SteeringScreen):
         if self._reviews and self.is_attached:
             self._go("rollouts")
             self.query_one(RolloutsPane).read_review(run)
+        if self.is_attached:
+            self.look_for_actions()
         self._look()
 
     def _tell_trouble(self, problem: str) -> None:

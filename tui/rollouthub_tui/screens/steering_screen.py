@@ -85,10 +85,11 @@ class SteeringScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Check at intervals which actions are available, for the footer."""
-        self.set_interval(_LOOK_SECONDS, self._look_again)
-        self.call_after_refresh(self._look_again)
+        self.set_interval(_LOOK_SECONDS, self.look_for_actions)
+        self.call_after_refresh(self.look_for_actions)
 
-    def _look_again(self) -> None:
+    def look_for_actions(self) -> None:
+        """Look which actions are available now, and show their keys."""
         if not self.is_active:
             return
         # Not the situation itself: on a run that plays it changes all the time, and a footer made anew costs a frame.
