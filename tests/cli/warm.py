@@ -168,7 +168,7 @@ def warm_hub(more: tuple[str, ...] = ()) -> Generator[WarmHub]:
         ours.close()  # which it takes for the end
 
 
-def wait(number: int, more: tuple[str, ...]) -> None:
+def wait(number: int, more: tuple[str, ...] = ()) -> None:
     """Load, and fork for each command that comes over a socket; in the fork, be `hub`, or what was asked for."""
     for module in (*LOADED, *more):
         importlib.import_module(module)

@@ -137,7 +137,7 @@ async def terminal(played: Played) -> Written:
         found(
             rollouts[0],
             (
-                rf"torn/1 0 (?P<turns>\d+) (?P<tokens>\d+) (?P<reward>{N})",
+                rf"torn/1 0 (?P<turns>\d+) (?P<calls>\d+) (?P<tokens>\d+) (?P<reward>{N})",
                 rf" (?P<time>{T}) Ledger ",
             ),
         ),
