@@ -81,9 +81,9 @@ def at_terminal(folder: Path, *arguments: str, width: int = 100, height: int = 3
 
 def test_a_run_at_a_terminal_shows_how_it_goes_and_how_to_watch_it_whatever_the_size(tmp_path: Path) -> None:
     with at_terminal(tmp_path, *SLOW, "--limit", "60") as terminal:
-        live = terminal.read(until=lambda seen: "scored" in seen and "p50" in seen)
+        live = terminal.read(until=lambda seen: "█ passed" in seen and "p50" in seen)
         assert live.startswith("watch it: hub watch run")
-        for words in ("arithmetic · tool_loop · mock/solver", "/60", "ETA", "mean reward 1.000", "█ scored", "speed"):
+        for words in ("arithmetic · tool_loop · mock/solver", "/60", "ETA", "mean reward 1.000", "█ passed", "speed"):
             assert words in live, live
         for width, height in ((40, 8), (200, 50), (60, 5), (100, 40)):
             terminal.resize(width, height)

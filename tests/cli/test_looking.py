@@ -35,7 +35,7 @@ def test_a_rollout_is_shown_in_full(hub: Hub) -> None:
     rollout_id = listing.out.splitlines()[1].split()[0]
     shown = hub("show", "last", rollout_id)
     assert "calculate" in shown.out
-    assert "passed, reward 1.000 (scored, stopped: finished)" in shown.out
+    assert "passed, reward 1.000 (scored, the agent finished)" in shown.out
     assert re.search(r"calls calculate  expression: [\d +*-]+\n", shown.out), "arguments are told as names and values"
     record = Rollout.model_validate_json(hub("show", "r", rollout_id, "--json").out)
     assert record.rollout_id == rollout_id

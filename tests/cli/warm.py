@@ -195,5 +195,6 @@ def wait(number: int, more: tuple[str, ...] = ()) -> None:
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
+    tempfile.tempdir = None  # of the variables of whoever started this
     sys.argv[1:] = arguments
     exec(program, {"__name__": "__main__"})
