@@ -37,13 +37,13 @@ REPORTED = (
 )
 """As above, by a mock whose backend fails for good now and then: those rollouts have no score."""
 
-DESK = "hub run customer_service --limit 20 --repeats 4 --seed 7 -q"
+SUMS = "hub run arithmetic --limit 40 --repeats 8 --seed 7 -q"
 VIEWED = (
-    f"{DESK} -m 'mock/solver?accuracy=0.6&fail=0.02' --retries 0 -o runs/desk",
-    f"{DESK} -m 'mock/solver?accuracy=0.8' -o runs/desk-2",
-    "hub view runs/desk runs/desk-2 --bundle pages",
+    f"{SUMS} -m 'mock/solver?accuracy=0.6&fail=0.02&latency=0.02..0.2' --retries 0 -o runs/before",
+    f"{SUMS} -m 'mock/solver?accuracy=0.8&latency=0.02..0.2' -o runs/after",
+    "hub view runs/before runs/after --bundle pages",
 )
-"""What is photographed of `hub view`: two runs of a service desk, their pages, and the two compared."""
+"""What is photographed of `hub view`: two runs of sums, their pages, and the two compared."""
 
 REGISTRY = "http://127.0.0.1:8800"
 PUBLISH = 'hub publish {} --registry "file://$PWD/my-registry" --limit 1'
@@ -170,15 +170,15 @@ def make_view() -> None:
             )
         pages = folder / "pages"
         failed = subprocess.run(
-            [HUB, "show", "runs/desk", "--where", "passed == false", "--limit", "1", "--json"],
+            [HUB, "show", "runs/before", "--where", "passed == false", "--limit", "1", "--json"],
             cwd=folder,
             capture_output=True,
             text=True,
             check=True,
         )
         rollout = json.loads(failed.stdout)[0]["rollout_id"]
-        photograph("view-run", (pages / "run" / "desk" / "index.html").as_uri(), 1280, 1000)
-        photograph("view-rollout", (pages / "run" / "desk" / "rollout" / f"{rollout}.html").as_uri(), 1280, 1000)
+        photograph("view-run", (pages / "run" / "before" / "index.html").as_uri(), 1280, 1000)
+        photograph("view-rollout", (pages / "run" / "before" / "rollout" / f"{rollout}.html").as_uri(), 1280, 1000)
         photograph("view-compare", (pages / "compare.html").as_uri(), 1280, 900)
 
 

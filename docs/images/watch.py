@@ -17,7 +17,7 @@ from rollouthub_tui.app.app import WatchApp
 SIZE = (120, 34)
 HUB = Path(sys.executable).parent / "hub"
 OPTIONS = "--limit 40 --repeats 8 --retries 0 -c 24 -q"
-PLAY = f"run customer_service arithmetic {OPTIONS} --seed {{seed}} -o runs/{{name}} -m {{model}}"
+PLAY = f"run arithmetic customer_service {OPTIONS} --seed {{seed}} -o runs/{{name}} -m {{model}}"
 ENDED = (
     ("before", 7, "mock/solver?accuracy=0.7&fail=0.01&latency=0.02..0.2"),
     ("after", 7, "mock/solver?accuracy=0.45&fail=0.02&latency=0.02..0.2"),
