@@ -118,7 +118,7 @@
     }
     async function go(to) {
       current = Math.max(0, Math.min(to, total - 1));
-      if (current < first || current >= first + count) {
+      for (let tries = 0; tries < 4 && (current < first || current >= first + count); tries++) {  // a scroll may load others meanwhile
         const at = top() + current * height - innerHeight / 2;
         scrollTo({ top: at, behavior: "instant" });
         wanted = -1;
