@@ -83,7 +83,6 @@ def test_a_policy_learns_to_use_the_calculator(system: System, tmp_path: Path) -
     assert told["untrained"] < 0.05
     assert told["before"] < 0.3
     assert told["after"] > 0.9
-    assert quiet_seconds(sum(told["cpu_seconds"].values())) < CPU_SECONDS
 
 
 @pytest.mark.soak
@@ -93,3 +92,4 @@ def test_five_seeds_and_every_variant_learn(system: System, tmp_path: Path, seed
     told = learnt(tmp_path, seed, variant)
     assert told["before"] < 0.3
     assert told["after"] > 0.9
+    assert quiet_seconds(sum(told["cpu_seconds"].values())) < CPU_SECONDS
