@@ -88,7 +88,7 @@ STAND_INS = {
     "hosted_vllm/NAME": "hosted_vllm/mock/solver",
     "openai/gpt-4.1-mini": f"openai/{MODEL}",
     ADDRESS: "{address}",
-    "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1 --quick {trust}",
+    "hub publish examples/mcp_server": "hub publish examples/mcp_server --limit 1 {trust}",
     "hub bench overhead": "hub bench overhead --rollouts 10 -c 2 --no-memory --lane floor --lane direct",
     "hub bench latency": "hub bench latency -c 4 --latency 0.05",
     "hub bench serving": "hub bench serving --rollouts 10 -c 2",

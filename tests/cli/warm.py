@@ -93,8 +93,8 @@ OF_OPENAI = (
 """What commands load that ask by OpenAI's package; it is half as much again, which each fork of it would pay for."""
 WAIT = "from tests.cli.warm import wait; wait({}, {})"  # with -c, as `HUB`: what lies in the folder can be imported
 MOST_BYTES = 1 << 20
-LOADING_SECONDS = 300.0
-"""Most that loading takes, on a machine where everybody else works, too."""
+LOADING_SECONDS = 60.0
+"""Most that loading takes."""
 
 
 class WarmHub:

@@ -215,7 +215,7 @@ async def visit(script: str, **given: object) -> dict[str, object]:
         pytest.skip("chromium and playwright are not installed; run .ci/foreign.sh")
     command = [str(python), "-c", BEGIN + script + END, browser, json.dumps(given)]
     done = await to_thread.run_sync(
-        lambda: subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+        lambda: subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     )
     assert done.returncode == 0, done.stderr
     told: dict[str, object] = json.loads(done.stdout)
