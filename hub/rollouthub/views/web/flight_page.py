@@ -1,17 +1,15 @@
 """The page of a rollout in flight: its conversation so far, as its hub tells it, and what a person may do."""
 
-from rollouthub.live.control.live_views import CallView, RolloutDetails, SaidView, TurnView
+from rollouthub.live.control.live_views import RolloutDetails, TurnView
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.availability import Action, situation, why_not
 from rollouthub.statistics.amounts import clock, count, dollars, seconds, short, turn_number
 from rollouthub.store import LiveState
 from rollouthub.text import plain_name
-from rollouthub.views.cards.argument_blocks import argument_blocks, raw_arguments
-from rollouthub.views.cards.blocks import PlainBlock, ProseBlock
-from rollouthub.views.cards.card import Speaker, SpeechCard, ToolCard, TurnCards
+from rollouthub.views.cards.card import TurnCards
 from rollouthub.views.cards.card_html import cards_html, turn_head
 from rollouthub.views.cards.card_text import CardText
-from rollouthub.views.cards.rollout_cards import WHO, shown_name
+from rollouthub.views.cards.live_cards import live_cards
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.web.links import Links
 from rollouthub.views.web.opened_runs import OpenedRun
@@ -67,42 +65,21 @@ def flight_talk(shown: RolloutDetails | None) -> Markup:
     if shown is None:
         words = "No hub answers for it: it plays elsewhere, has no socket, or has just ended. Reload the page."
         return tag("section", tag("p", words, class_="soft"), id="talk")
-    turns = [_turn(turn) for turn in shown.turns]
+    by_index: dict[int | None, TurnView] = {turn.index: turn for turn in shown.turns}
+    turns = [_turn(turn, by_index.get(turn.parent_turn)) for turn in shown.turns]
     left_out = f"{count(shown.turns_left_out, 'earlier turn')}, shown once the rollout has ended."
     first = tag("p", left_out, class_="soft") if shown.turns_left_out else None
     waits = tag("p", "Nothing was said yet; a turn is shown once the model has answered.", class_="soft")
     return tag("div", first, turns or waits, class_="conversation cards", id="talk")
 
 
-def _turn(turn: TurnView) -> Markup:
+def _turn(turn: TurnView, parent: TurnView | None) -> Markup:
     """A turn as it is shown once its rollout has ended."""
-    said = [_said(message) for message in turn.messages or () if message.text]
-    calls = [_called(call) for call in turn.calls]
     errors = sum(call.outcome == "error" for call in turn.calls)
     head = TurnCards(turn.index, turn_number(turn.index), "", (seconds(turn.seconds),), errors, "", ())
     running = [
         tag("p", f"tool call {plain_name(name)} · running", class_="soft") for name in turn.asked[len(turn.calls) :]
     ]
     anchor = f"turn-{turn.index + 1}"
-    inner = (turn_head(head, f"#{anchor}"), cards_html(said), cards_html(calls), running)
+    inner = (turn_head(head, f"#{anchor}"), cards_html(live_cards(turn, parent, _SHOWN)), running)
     return tag("section", *inner, id=anchor, class_="turn")
-
-
-def _said(message: SaidView) -> SpeechCard:
-    cut = _SHOWN(message.text)
-    block = PlainBlock(*cut) if message.role == "tool" else ProseBlock(*cut)
-    known: dict[str, Speaker] = {each: each for each in WHO}
-    speaker = known.get(message.role)
-    return SpeechCard(speaker or "user", WHO[speaker] if speaker else plain_name(message.role), (block,))
-
-
-def _called(call: CallView) -> ToolCard:
-    arguments = call.arguments or ""
-    return ToolCard(
-        name=shown_name(call.name, _SHOWN),
-        arguments=argument_blocks(arguments, call.name, _SHOWN),
-        raw=PlainBlock(*raw_arguments(arguments, _SHOWN)),
-        result=(PlainBlock(*_SHOWN(call.result)),) if call.result else (),
-        status="error" if call.outcome == "error" else "ok",
-        seconds=call.seconds,
-    )

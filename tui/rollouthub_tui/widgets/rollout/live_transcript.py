@@ -2,25 +2,17 @@
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Literal
 
 from rich.text import Text
 
-from rollouthub.live.control.live_views import CallView, RolloutDetails, TurnView
+from rollouthub.live.control.live_views import RolloutDetails, TurnView
 from rollouthub.statistics.amounts import count, seconds, short, turn_number
-from rollouthub.views.cards.argument_blocks import argument_blocks, raw_arguments
-from rollouthub.views.cards.blocks import PlainBlock, ProseBlock
-from rollouthub.views.cards.card import Card, SpeechCard, ToolCard
-from rollouthub.views.cards.result_blocks import text_blocks
-from rollouthub.views.cards.rollout_cards import follows, shown_name
+from rollouthub.views.cards.live_cards import live_cards
+from rollouthub.views.cards.rollout_cards import follows
 from rollouthub_tui.widgets.rollout.card_pieces import SHOWN, card_pieces
 from rollouthub_tui.widgets.rollout.document import Piece, Section
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 from rollouthub_tui.widgets.rollout.transcript import turn_title
-
-_Role = Literal["system", "user", "assistant", "tool"]
-_ROLES: Mapping[str, _Role] = {"system": "system", "assistant": "assistant", "tool": "tool"}
-"""The roles there are; any other one is a user's."""
 
 
 class LiveTranscript:
@@ -57,11 +49,10 @@ class LiveTranscript:
 
 def _section(turn: TurnView, before: int | None, seats: bool, turns: Mapping[int, TurnView]) -> Section:
     parent = turns.get(turn.parent_turn) if turn.parent_turn is not None else None
-    given = {call.result for call in parent.calls} if parent is not None else set[str | None]()
     return Section(
         ("turn", turn.index),
         partial(_title, turn, before, seats),
-        partial(_pieces, turn, given),
+        partial(_pieces, turn, parent),
         has_error=any(call.outcome == "error" for call in turn.calls),
     )
 
@@ -81,28 +72,10 @@ def _title(turn: TurnView, before: int | None, seats: bool, width: int, is_open:
     return turn_title(turn_number(turn.index), facts, errors, "" if is_open else gist, width)
 
 
-def _pieces(turn: TurnView, given: set[str | None]) -> list[Piece]:
-    cards: list[Card] = []
-    for message in turn.messages or ():
-        is_shown_at_its_call = message.role == "tool" and message.text in given
-        if message.text and not is_shown_at_its_call:
-            who = "agent" if message.role == "assistant" else message.role
-            role = _ROLES.get(message.role, "user")
-            cards.append(SpeechCard(role, who, (ProseBlock(message.text),)))
-    cards += map(_call, turn.calls)
+def _pieces(turn: TurnView, parent: TurnView | None) -> list[Piece]:
+    cards = live_cards(turn, parent, SHOWN)
     pieces = [piece for at, card in enumerate(cards) for piece in card_pieces(f"card {at}", card)]
     for name in turn.asked[len(turn.calls) :]:
         head = Text.assemble(("call ", "dim"), (drawn_line(name, 80), "bold yellow"), (" · running", "dim"))
         pieces.append(Piece(f"waiting {len(pieces)}", head=head))
     return pieces
-
-
-def _call(call: CallView) -> ToolCard:
-    return ToolCard(
-        shown_name(call.name, SHOWN),
-        argument_blocks(call.arguments or "", call.name, SHOWN),
-        PlainBlock(*raw_arguments(call.arguments or "", SHOWN)),
-        text_blocks(call.result or "", call.name, SHOWN),
-        "error" if call.outcome == "error" else "ok",
-        call.seconds,
-    )
