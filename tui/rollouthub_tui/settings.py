@@ -1,4 +1,4 @@
-"""Settings that are stored between sessions: theme, sort order, folding and the like."""
+"""Settings that are stored between sessions: theme, saved filters, preview, folding and the like."""
 
 import json
 import logging

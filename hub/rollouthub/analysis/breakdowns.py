@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 from rollouthub.analysis.run_doctor.causes import fault_key
 from rollouthub.errors import StoreError
 from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.row_previews import MOST_BODY
 from rollouthub.statistics.intervals import Estimate
 from rollouthub.statistics.pass_at_k import GroupCounts, summarise_groups
 from rollouthub.store.notes import RunNotes
@@ -26,8 +27,7 @@ REST = "(all others)"
 _CHUNK = 256
 """Rollouts whose turns are read at a time."""
 _MESSAGE, _NAME = 300, 200
-_MOST_BODY = 2**23
-_BODY = f"CASE WHEN length(turns.body) <= {_MOST_BODY} AND json_valid(turns.body) THEN turns.body ELSE '{{}}' END"
+_BODY = f"CASE WHEN length(turns.body) <= {MOST_BODY} AND json_valid(turns.body) THEN turns.body ELSE '{{}}' END"
 _SPAN = "turns.id >= ? AND turns.id < ?"
 _TOOLS = f"""
 SELECT turns.id >> {TURN_BITS}, substr(json_extract(call.value, '$.name'), 1, {_NAME}), count(*),
@@ -141,12 +141,13 @@ class Breakdowns:
         """
         start, stop = self.read_up_to + 1, min(last, self.read_up_to + _CHUNK) + 1
         turns = (start << TURN_BITS, stop << TURN_BITS)
-        with self._lock, self._source.connect() as connection:
+        with self._lock:
             if self._is_closed:
                 raise StoreError("the run is not read any more")
-            tools = connection.execute(_TOOLS, turns).fetchall()
-            finishes = connection.execute(_FINISHES, turns).fetchall()
-            faults = connection.execute(_FAULTS, (start, stop)).fetchall()
+            with self._source.connect() as connection:
+                tools = connection.execute(_TOOLS, turns).fetchall()
+                finishes = connection.execute(_FINISHES, turns).fetchall()
+                faults = connection.execute(_FAULTS, (start, stop)).fetchall()
         self._take("tools", tools)
         self._take("finishes", finishes)
         self._take_faults(faults)

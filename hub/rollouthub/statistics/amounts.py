@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from rollouthub.statistics.intervals import Estimate
+
 NONE = "–"
 
 
@@ -122,3 +124,9 @@ def estimate(value: float | None, found: Ranged | None, write: Callable[[float |
 def of_all(some: int, every: int) -> str:
     """Format how many of all count, and only their number if all of them do."""
     return f"{some:,}" if some == every else f"{some:,} of {every:,}"
+
+
+def interval_and_tasks(found: Estimate, write: Callable[[float | None], str] = number) -> str:
+    """Format an interval, and over how many tasks it is, where some have too few samples; empty without either."""
+    some = f"{of_all(found.tasks, found.tasks + found.excluded)} tasks" if found.excluded else ""
+    return ", ".join(part for part in (interval(found, write), some) if part)

@@ -1,6 +1,7 @@
 """Notes that a person makes on the screens: tags, the star, comments and reviews of the selected rollout."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -77,17 +78,17 @@ class NoteTaking:
                 if not await app_of(self._screen).push_screen_wait(AskScreen(question, told)):
                     return []
                 is_star = kind == "star"
-                return [_with(on, star=wanted) if is_star else _with(on, reviewed=wanted) for on in changed]
+                return [replace(on, star=wanted) if is_star else replace(on, reviewed=wanted) for on in changed]
             case "comment":
                 text = await self._ask(
                     TextScreen(f"Comment on {many}", left_out, longest=COMMENT_CHARACTERS, done=_KEEP)
                 )
-                return [] if text is None else [_with(on, comment=text) for on in self._on]
+                return [] if text is None else [replace(on, comment=text) for on in self._on]
             case "tag":
                 asked = TextScreen(
                     f"Tags to add to {many}, with commas between them",
                     f"A dash before a tag takes it away. {self._in_use}{left_out}",
-                    wrong=_wrong_changes,
+                    wrong=partial(_problem, _tag_changes),
                     longest=4000,
                     done=_KEEP,
                 )
@@ -111,9 +112,9 @@ class NoteTaking:
         held = self._held(on)
         match kind:
             case "star":
-                return [_with(on, star=not held.is_starred)]
+                return [replace(on, star=not held.is_starred)]
             case "reviewed":
-                return [_with(on, reviewed=not held.is_reviewed)]
+                return [replace(on, reviewed=not held.is_reviewed)]
             case "comment":
                 earlier = [plain(line, _LONGEST_SAID) for line in turn_note_lines(TurnNotes(comments=held.comments))]
                 shown = earlier[-_EARLIER_LINES:]
@@ -122,13 +123,13 @@ class NoteTaking:
                 question = f"Comment on {self._name(on)}"
                 asked = TextScreen(question, "\n".join(shown), longest=COMMENT_CHARACTERS, done=_KEEP)
                 text = await self._ask(asked)
-                return [] if text is None else [_with(on, comment=text)]
+                return [] if text is None else [replace(on, comment=text)]
             case "tag":
                 asked = TextScreen(
                     f"Tags of {self._name(on)}, with commas between them",
                     f"{self._in_use}A dash alone removes all.",
                     value=", ".join(held.tags),
-                    wrong=_wrong_tags,
+                    wrong=partial(_problem, split_tags),
                     longest=4000,
                     done=_KEEP,
                 )
@@ -141,10 +142,8 @@ class NoteTaking:
         place, columns = self._places[(on.rollout_id, on.attempt)], self._run.feed.columns
         if place is None:
             return plain_name(on.rollout_id)
-        task, attempt = (
-            columns.words["task_id"][place] or on.rollout_id,
-            f", attempt {on.attempt}" if on.attempt else "",
-        )
+        task = columns.words["task_id"][place] or on.rollout_id
+        attempt = f", attempt {on.attempt}" if on.attempt else ""
         return f"{plain_name(task)}, sample {columns.wholes['sample'][place]}{attempt}"
 
     async def _ask(self, asked: TextScreen) -> str | None:
@@ -155,20 +154,6 @@ class NoteTaking:
         self._screen.notify(plain(words, _LONGEST_SAID), severity=severity, markup=False)
 
 
-def _with(
-    on: NoteChange, *, star: bool | None = None, comment: str | None = None, reviewed: bool | None = None
-) -> NoteChange:
-    return NoteChange(on.rollout_id, on.attempt, star=star, comment=comment, reviewed=reviewed)
-
-
-def _wrong_tags(text: str) -> str | None:
-    try:
-        split_tags(text)
-    except UsageError as error:
-        return str(error)
-    return None
-
-
 def _tag_changes(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The tags to add, and those to take away, which have a dash before them."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
@@ -176,9 +161,10 @@ def _tag_changes(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return checked_tags([part for part in parts if not part.startswith("-")]), checked_tags(removed)
 
 
-def _wrong_changes(text: str) -> str | None:
+def _problem(read: Callable[[str], object], text: str) -> str | None:
+    """What `read` refuses a text for; None if it takes it."""
     try:
-        _tag_changes(text)
+        read(text)
     except UsageError as error:
         return str(error)
     return None

@@ -108,9 +108,9 @@ def rollout_words(feed: RunFeed, rollout_id: str) -> str:
 
 def ended_words(feed: RunFeed, target: Target | None) -> str | None:
     """How an attempt that was in flight has ended meanwhile; None if it has no record yet."""
-    columns = feed.columns
-    if target is None or target.rollout_id not in columns.texts["rollout_id"]:
+    if target is None:
         return None
+    columns = feed.columns
     ids, attempts = columns.texts["rollout_id"], columns.wholes["attempt"]
     place = next(
         (

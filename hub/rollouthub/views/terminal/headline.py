@@ -4,7 +4,6 @@ from rich.text import Text
 
 from rollouthub.live.follow.run_figures import RunTotals
 from rollouthub.statistics import amounts
-from rollouthub.statistics.intervals import Estimate
 from rollouthub.statistics.pass_at_k import GroupSummary
 from rollouthub.views.terminal.text_fit import LABEL, fact, flow, stack
 
@@ -59,7 +58,7 @@ def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, s
         *([("strict", amounts.number(figures.strict), "failures as 0")] if is_strict else []),
         ("pass rate", amounts.share(figures.pass_rate), passing),
         *(
-            (f"pass@{at.k}", amounts.share(at.pass_at_k.value), _over(at.pass_at_k))
+            (f"pass@{at.k}", amounts.share(at.pass_at_k.value), amounts.interval_and_tasks(at.pass_at_k, amounts.share))
             for at in at_k
             if at.k > 1 and at.pass_at_k is not None
         ),
@@ -72,13 +71,6 @@ def _rows(figures: RunTotals, summary: GroupSummary | None) -> list[tuple[str, s
         ("cost", amounts.dollars(figures.cost), ""),
         *([] if figures.retried else [("retried", "0", "attempts")]),
     ]
-
-
-def _over(found: Estimate) -> str:
-    """The interval of a share, and over how many tasks it is, where some lack samples."""
-    every = found.tasks + found.excluded
-    some = f"{amounts.of_all(found.tasks, every)} tasks" if found.excluded else ""
-    return ", ".join(part for part in (amounts.interval(found, amounts.share), some) if part)
 
 
 def _each(total: int | None, attempts: int) -> str:

@@ -7,13 +7,12 @@ from pathlib import Path
 from rollouthub.analysis.compare.board import BoardRow
 from rollouthub.analysis.compare.receipt_check import ReceiptCheck
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import NONE, count, dollars, moment, number, share
+from rollouthub.statistics.amounts import NONE, count, dollars, interval, moment, number, share
 from rollouthub.text import one_line, plain, plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.web.kept_boards import Board
 from rollouthub.views.web.links import Links
 from rollouthub.views.web.page_frame import Crumb, page
-from rollouthub.views.web.run_figures_html import interval_of
 from rollouthub.views.web.verdict_marks import status
 
 MOST_ROWS = 2000
@@ -69,17 +68,14 @@ def _section(
     ]
     lines = [tag("tr", _cells(at, row, board, name_of, links, shown)) for at, row in enumerate(rows)]
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", lines), class_="board")
-    versions = {version for row in rows for version in row.versions}
-    notes = [
-        f"{len(versions)} versions of the environment were played: figures of one are no figures of another."
-        for _ in range(len(versions) > 1)
-    ]
+    versions = len({version for row in rows for version in row.versions})
+    note = f"{versions} versions of the environment were played: figures of one are no figures of another."
     return tag(
         "section",
         tag("h2", f"{plain_name(environment)}: {count(rows[0].tasks, 'task')}"),
         tag("p", "tasks ", tag("code", tasks[:19]), class_="soft small"),
         tag("div", table, class_="wide", tabindex="0", role="group", aria_label=f"Runs on {plain_name(environment)}"),
-        [tag("p", note, class_="notice warn") for note in notes],
+        tag("p", note, class_="notice warn") if versions > 1 else None,
         class_="list",
     )
 
@@ -121,8 +117,8 @@ def _cells(
 def _estimate(found: Estimate | None, *, is_share: bool) -> str | Markup:
     if found is None or found.value is None:
         return NONE
-    value = share(found.value) if is_share else number(found.value)
-    return join(tag("b", value), " ", tag("span", interval_of(found, is_share=is_share), class_="soft small"))
+    write = share if is_share else number
+    return join(tag("b", write(found.value)), " ", tag("span", interval(found, write), class_="soft small"))
 
 
 def _receipt(row: BoardRow, run: str, check: ReceiptCheck | None, links: Links) -> str | Markup:

@@ -48,9 +48,9 @@ from rollouthub.views.web.tasks_page import tasks_page
 MOST_ROLLOUTS = 20_000
 """Most rollouts of a bundle: each is a file of its own."""
 EMBEDDED_BYTES, PAGE_BYTES = 2 * 2**20, 16 * 2**20
+"""Largest picture or sound that is in a page, and most bytes of all in one page."""
 MOST_RECEIPT = 9_000_000
 """Most bytes of a receipt that are copied: `hub attest` writes none that is larger."""
-"""Largest picture or sound that is in a page, and most bytes of all in one page."""
 
 
 def write_bundle(

@@ -1,6 +1,7 @@
 """The page that takes notes on a rollout or on one of its turns, and what a sent form does."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 import anyio.to_thread
@@ -45,11 +46,11 @@ def change_of(place: NotedPlace, form: Mapping[str, str], held: TurnNotes) -> No
     text = form.get("text", "").replace("\r\n", "\n")
     match form.get("do", ""):
         case "star" | "unstar" as kind:
-            return NoteChange(on.rollout_id, on.attempt, on.turn, star=kind == "star")
+            return replace(on, star=kind == "star")
         case "reviewed" | "unreviewed" as kind:
-            return NoteChange(on.rollout_id, on.attempt, on.turn, reviewed=kind == "reviewed")
+            return replace(on, reviewed=kind == "reviewed")
         case "comment":
-            return NoteChange(on.rollout_id, on.attempt, on.turn, comment=text)
+            return replace(on, comment=text)
         case "tags":
             # Of those that the page showed: what others added since stays.
             named = {plain_name(each): each for each in held.tags}

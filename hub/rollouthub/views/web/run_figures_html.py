@@ -6,31 +6,39 @@ from rollouthub.live.follow import RunFeed, RunProgress
 from rollouthub.live.follow.run_figures import figures_of
 from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.statistics import Estimate
-from rollouthub.statistics.amounts import clock, count, dollars, elapsed, number, share, short
+from rollouthub.statistics.amounts import (
+    clock,
+    count,
+    dollars,
+    elapsed,
+    interval,
+    interval_and_tasks,
+    number,
+    share,
+    short,
+)
 from rollouthub.statistics.pass_at_k import AtK, GroupSummary, is_headline
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.report import phrases
 from rollouthub.views.report.charts import ending_parts
-from rollouthub.views.report.report_facts import Bar, Figure
+from rollouthub.views.report.report_facts import Bar
 from rollouthub.views.report.svg_charts import Curve, CurvePoint, curves, histogram, shares, steps_chart
 
 
 def tiles(feed: RunFeed, summary: GroupSummary | None) -> Markup:
     """The headline figures, each with its interval or what it is over."""
     found = figures_of(feed.counts, feed.info.planned)
-    at_k = () if summary is None else summary.at_k
-    mean = at_k[0].avg_at_k if at_k else None
-    parts = [
-        ("mean reward", number(found.mean_reward), interval_of(mean) or f"of {count(found.scored, 'scored rollout')}")
-    ]
+    mean = interval(summary and summary.mean_estimate) or f"of {count(found.scored, 'scored rollout')}"
+    parts = [("mean reward", number(found.mean_reward), mean)]
     if found.strict != found.mean_reward:
         parts.append(("strict mean", number(found.strict), "agent failures count as 0"))
-    passing = at_k[0].pass_at_k if at_k else None
     if found.pass_rate is not None:
-        parts.append(("pass rate", share(found.pass_rate), interval_of(passing, is_share=True) or "no interval"))
-    last = headline_k(at_k)
+        passing = interval(summary and summary.pass_estimate, share) or "no interval"
+        parts.append(("pass rate", share(found.pass_rate), passing))
+    last = _headline(() if summary is None else summary.at_k)
     if last is not None and last.pass_at_k is not None:
-        parts.append((f"pass@{last.k}", share(last.pass_at_k.value), _over(last.pass_at_k)))
+        below = interval_and_tasks(last.pass_at_k, share) or "no interval"
+        parts.append((f"pass@{last.k}", share(last.pass_at_k.value), below))
     planned = "unplanned" if found.planned is None else f"{found.scored:,} of {found.planned:,} scored"
     parts.append(("coverage", share(found.coverage), planned))
     each = f"{short(round(found.output_tokens / found.attempts))} an attempt" if found.attempts else ""
@@ -46,27 +54,13 @@ def _tile(title: str, value: str, below: str) -> Markup:
     return tag("div", tag("span", title), tag("b", value), tag("span", below), class_="tile")
 
 
-def headline_k(at_k: tuple[AtK, ...]) -> AtK | None:
+def _headline(at_k: tuple[AtK, ...]) -> AtK | None:
     """The greatest k above 1 that nearly all tasks have samples for."""
     for at in reversed(at_k):
         found = at.pass_at_k
         if found is not None and is_headline(at.k, found.tasks, found.tasks + found.excluded):
             return at
     return None
-
-
-def _figure(found: Estimate | None) -> Figure | None:
-    return None if found is None else Figure(value=found.value, low=found.low, high=found.high, tasks=found.tasks)
-
-
-def interval_of(found: Estimate | None, *, is_share: bool = False) -> str:
-    """An interval in brackets; empty if there is none."""
-    return phrases.interval(_figure(found), is_share=is_share)
-
-
-def _over(found: Estimate) -> str:
-    some = f"{found.tasks:,} of {found.tasks + found.excluded:,} tasks" if found.excluded else ""
-    return ", ".join(part for part in (interval_of(found, is_share=True), some) if part) or "no interval"
 
 
 def endings(feed: RunFeed) -> Markup:
