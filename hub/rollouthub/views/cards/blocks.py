@@ -91,3 +91,15 @@ class MediaBlock:
 
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 Block = ProseBlock | PlainBlock | CodeBlock | DiffBlock | FieldsBlock | TableBlock | MediaBlock
+
+
+def in_one_line(block: Block, most: int) -> str | None:
+    """Fields or plain text in one line of at most so many characters; None for what is longer, cut or anything else."""
+    match block:
+        case FieldsBlock():
+            text = ", ".join(f"{name}: {value}" for name, value in block.fields)
+        case PlainBlock():
+            text = block.text.strip("\n")
+        case _:
+            return None
+    return text if not block.left and len(text) <= most and "\n" not in text else None

@@ -3,22 +3,27 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from rollouthub.statistics.amounts import count, dollars, number, seconds
-from rollouthub.views.cards.blocks import Block, CodeBlock, DiffBlock, FieldsBlock, MediaBlock, TableBlock
+from rollouthub.views.cards.blocks import Block, CodeBlock, DiffBlock, FieldsBlock, MediaBlock, TableBlock, in_one_line
 from rollouthub.views.cards.card import (
     Card,
     JudgeCard,
     NoteCard,
     PersonCard,
+    Speaker,
     SpeechCard,
     ThinkingCard,
     ToolCard,
     VerdictCard,
 )
 
-_STYLES = {"system": "dim", "user": "cyan", "assistant": "green", "tool": "yellow"}
+ROLE_STYLES: dict[Speaker, str] = {"system": "bright_black", "user": "green", "assistant": "blue", "tool": "yellow"}
+"""Role → colour of what it says; the colours that pages give the roles."""
+_STYLES: dict[Speaker, str] = {**ROLE_STYLES, "assistant": "bright_blue"}
+"""Here whole texts are in the colour, and many a terminal's blue is hardly read on its black."""
 _QUIET = "dim"
 _LONGEST_BESIDE = 240
 """Most characters of arguments on the line of their call."""
@@ -52,33 +57,22 @@ def passages(card: Card) -> Iterator[Passage]:
 
 def _tool(card: ToolCard) -> Iterator[Passage]:
     first, *rest = card.arguments or (None,)
-    line = "" if first is None else _one_line(first)
+    line = None if first is None else in_one_line(first, _LONGEST_BESIDE)
     called = Text.assemble(card.name, f"  {line}" if line else "")
     others = rest if line or first is None else [first, *rest]
     if others:
         called.append("\n").append_text(blocks_text(others))
-    yield Passage("calls", called, "magenta")
+    yield Passage("calls", called, _STYLES["tool"])
     if card.status == "not run":
         yield Passage("", Text("was not run"), _QUIET)
         return
     is_error = card.status == "error"
     given = blocks_text(card.result) if card.result else Text("(it gave nothing)")
-    yield Passage("error" if is_error else "result", given, "red" if is_error else "yellow")
+    yield Passage("error" if is_error else "result", given, "red" if is_error else _STYLES["tool"])
     took = [seconds(card.seconds)] if card.seconds is not None else []
     took += [count(card.size, "byte")] if card.size is not None else []
     if took:
         yield Passage("", Text(", ".join(took)), _QUIET)
-
-
-def _one_line(block: Block) -> str:
-    """The block as it fits on the line of its call; empty if it does not."""
-    if isinstance(block, FieldsBlock) and not block.left:
-        line = ", ".join(f"{name}: {value}" for name, value in block.fields)
-    elif isinstance(block, TableBlock | MediaBlock | CodeBlock | DiffBlock | FieldsBlock) or block.left:
-        return ""
-    else:
-        line = block.text.strip("\n")
-    return line if len(line) <= _LONGEST_BESIDE and "\n" not in line else ""
 
 
 def _judge(card: JudgeCard) -> Passage:
@@ -90,7 +84,7 @@ def _judge(card: JudgeCard) -> Passage:
     ]
     told = ", ".join(fact for fact in facts if fact)
     words = block_text(card.words)
-    return Passage(card.who, Text("\n").join(part for part in (Text(told), words) if part.plain), "cyan")
+    return Passage(card.who, Text("\n").join(part for part in (Text(told), words) if part.plain), "magenta")
 
 
 def blocks_text(blocks: Iterable[Block]) -> Text:
@@ -104,7 +98,7 @@ def block_text(block: Block) -> Text:
         case FieldsBlock():
             text = Text("\n".join(f"{name}: {value}" for name, value in block.fields))
         case TableBlock():
-            text = Text("\n".join(_aligned((block.titles, *block.rows))))
+            text = Text("\n".join(aligned((block.titles, *block.rows))))
         case MediaBlock():
             return Text(f"[{block.mime_type} {block.digest[:19]}…]" + (f" {block.why}" if block.why else ""))
         case CodeBlock() | DiffBlock():
@@ -117,10 +111,12 @@ def block_text(block: Block) -> Text:
     return text
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of a table as lines, their columns as wide as the widest cell."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()
 
 
 def _diff(patch: str) -> Text:

@@ -13,6 +13,7 @@ from rollouthub.views.cards.blocks import (
     MediaBlock,
     ProseBlock,
     TableBlock,
+    in_one_line,
 )
 from rollouthub.views.cards.card import (
     Card,
@@ -26,12 +27,11 @@ from rollouthub.views.cards.card import (
     VerdictCard,
 )
 from rollouthub.views.cards.card_text import CardText, CutText
+from rollouthub.views.terminal.card_lines import ROLE_STYLES, aligned
 from rollouthub_tui.widgets.rollout.document import Medium, Piece, Syntax
 from rollouthub_tui.widgets.rollout.drawable_text import drawn_line
 
 MESSAGE_ROWS, SYSTEM_ROWS, THINKING_ROWS, RESULT_ROWS = 40, 8, 4, 20
-ROLE_STYLES = {"system": "bright_black", "user": "green", "assistant": "blue", "tool": "yellow"}
-"""Role → colour of the author's name and of the rule beside the text; the colours that pages give the roles."""
 _CALL, _PERSON, _JUDGE = ROLE_STYLES["tool"], "bold magenta", "magenta"
 _THINKING = ROLE_STYLES["assistant"]
 _INDENT, _INNER = 4, 6
@@ -86,8 +86,8 @@ def _tool(name: str, card: ToolCard, raw: bool) -> Iterator[Piece]:
     if card.status == "error":
         head.append(" · ", "dim").append("error", "bold red")
     blocks = [card.raw] if raw else list(card.arguments)
-    if blocks and (line := _line(blocks[0])) is not None:
-        head.append("  ").append(line, "not bold")
+    if blocks and (line := in_one_line(blocks[0], _SHORT)) is not None:
+        head.append("  ").append(drawn_line(line), "not bold")
         del blocks[0]
     # An empty text: the rows below have heads of their own.
     yield Piece(f"{name} call", head=head, indent=_INNER, rule=_CALL)
@@ -225,27 +225,9 @@ def _titled(block: Block) -> Text | None:
             return None
 
 
-def _line(block: Block) -> str | None:
-    """The block in one short line; None if it is longer."""
-    if isinstance(block, FieldsBlock):
-        text = ", ".join(f"{name}: {value}" for name, value in block.fields)
-    elif block.kind != "plain":
-        return None
-    else:
-        text = block.text
-    return drawn_line(text) if len(text) <= _SHORT and "\n" not in text.strip() else None
-
-
 def _table(block: TableBlock) -> Text:
     rows = [tuple(drawn_line(cell, _WIDEST_CELL) for cell in row) for row in (block.titles, *block.rows)]
-    widths = [max(Text(row[place]).cell_len for row in rows) for place in range(len(block.titles))]
-    lines: list[Text] = []
-    for at, row in enumerate(rows):
-        line = Text(style="" if at else "dim")
-        for cell, width in zip(row, widths, strict=True):
-            line.append(cell).append(" " * (width - Text(cell).cell_len + 2))
-        line.rstrip()
-        lines.append(line)
+    lines = [Text(line, "" if at else "dim") for at, line in enumerate(aligned(rows))]
     if block.left:
         lines.append(Text(f"… {count(block.left, 'more row')}", style="dim italic"))
     return Text("\n").join(lines)
