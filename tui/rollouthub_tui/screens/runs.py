@@ -151,7 +151,7 @@ class RunsScreen(Screen[None]):
         if self._is_gone:
             return
         if is_new:
-            self.table.refresh()
+            self.table.update_rows()
             self._detail()
         table = self.table
         if [table.shown[row].directory for row in table.visible_rows()] != [run.directory for run in wanted]:

@@ -48,6 +48,8 @@ class RunsTable(Listing):
         self._names: Counter[str] = Counter()
         self._wanted: dict[str, int] = {}
         """Column → cells of its widest content."""
+        self._is_lossy = False
+        """Whether any run has rollouts without a score."""
 
     @property
     def count(self) -> int:
@@ -92,6 +94,11 @@ class RunsTable(Listing):
             "model": widest(line.model for line in lines),
         }
         self.update_rows()
+
+    def update_rows(self) -> None:
+        """Redraw after runs or their figures changed."""
+        self._is_lossy = any(unscored_of(self.tallies.of(run)) for run in self.shown[:_LOOKED_AT])
+        super().update_rows()
 
     def _is_wanted(self, run: SeenRun) -> bool:
         if not self.search:
@@ -152,8 +159,7 @@ class RunsTable(Listing):
         status, environments = Column("status", "status", 11), Column("environments", "environments", 12)
         # Where none plays, its columns are not needed; those that do come first.
         plays = bool(self.shown) and self.shown[0].is_live
-        is_lossy = any(unscored_of(self.tallies.of(run)) for run in self.shown[:_LOOKED_AT])
-        lost = [Column("unscored", "unscored", 8, is_right=True)][: int(is_lossy)]
+        lost = [Column("unscored", "unscored", 8, is_right=True)][: int(self._is_lossy)]
         if width >= WIDE:
             agent, made = Column("agent", "agent", 9), Column("when", "created", 32)
             bars, paces = [Column("bar", "", 14)][: int(plays)], [Column("pace", "rate", 19)][: int(plays)]
