@@ -14,7 +14,7 @@ def test_a_run_of_any_size_is_made_once_and_can_be_learnt_from(tmp_path: Path) -
     assert (run / "run.db").stat().st_mtime_ns == made
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
     with open_run(run) as reader:
-        assert (reader.totals().turns, reader.repeats) == (8 * TURNS, 4)
+        assert (reader.totals().turns, reader.info.repeats) == (8 * TURNS, 4)
         groups = list(reader.groups())
     assert [len(group) for group in groups] == [4, 4]
 

@@ -109,7 +109,7 @@ class DataSet:
 
     def _made(self) -> Generator[Row]:
         for reader, chosen in zip(self._readers, self._chosen, strict=True):
-            source, repeats = RunSource(reader), reader.repeats
+            source, repeats = RunSource(reader), reader.info.repeats
             for records in reader.groups(effective=not self.recipe.all_attempts):
                 self.progress.read += len(records)
                 self.progress.groups += 1

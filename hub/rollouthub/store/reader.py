@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar
 
 from mcp_types import Tool
 from pydantic import Field, TypeAdapter, ValidationError
@@ -361,16 +361,9 @@ class RunReader:
                 )
             )
 
-    @property
-    def repeats(self) -> int:
-        """Number of planned samples per task; 1 if the run does not say."""
-        request: Any = self.info.resolved.get("request")
-        repeats: Any = cast(dict[str, Any], request).get("repeats") if isinstance(request, dict) else None
-        return repeats if isinstance(repeats, int) else 1
-
     def group_counts(self) -> Iterator[GroupCounts]:
         """Counts of each task's samples, by their effective attempts."""
-        planned = self.repeats
+        planned = self.info.repeats
         with self._source.connect() as connection:
             for environment, task_id, samples, scored, passed, total, squares, judged, split in connection.execute(
                 "SELECT environment, task_id, count(*), count(reward), sum(passed), total(reward), "

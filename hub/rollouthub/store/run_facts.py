@@ -176,6 +176,13 @@ class RunInfo:
         )
 
     @property
+    def repeats(self) -> int:
+        """Number of planned samples per task; 1 if the run does not say."""
+        request = self.resolved.get("request")
+        repeats = request.get("repeats") if isinstance(request, dict) else None
+        return repeats if isinstance(repeats, int) else 1
+
+    @property
     def seats(self) -> dict[str, str]:
         """Seat → its own player in the form of `--seat`: a model, an agent or both."""
         request = self.resolved.get("request")

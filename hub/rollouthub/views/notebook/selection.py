@@ -98,7 +98,7 @@ class Selection:
         columns = self._feed.columns
         keys = [columns.words[name] for name in ("environment", "split", "task_id", "group_id")]
         rewards, passed = columns.numbers["reward"], columns.flags["passed"]
-        repeats = 1 if self._where else self._feed.reader.repeats
+        repeats = 1 if self._where else self._feed.info.repeats
         places: dict[tuple[int, ...], list[int]] = {}
         for place in self._places("", effective=True):
             places.setdefault(tuple(word.codes[place] for word in keys), []).append(place)
