@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rollouthub import Outcome, Score
 from rollouthub.live.follow import FilterError, RolloutFilter, RunFeed, parse_filter
+from rollouthub.live.follow.filter import quoted_text
 from rollouthub.rollout import TaskRef
 from tests.store.records import record, write
 
@@ -104,3 +105,14 @@ def test_any_text_is_a_filter_or_an_error_within_it(text: str) -> None:
     except FilterError as error:
         assert 0 <= error.column <= len(text)
         assert error.problem
+
+
+async def test_any_text_can_be_a_value_and_finds_itself_alone(tmp_path: Path) -> None:
+    texts = ('a "b" c', "back\\slash", "\\", "\\\\", '"', "плюс + 'x'", "a b c")
+    tasks = [TaskRef(split="test", id=text, digest="sha256:0") for text in texts]
+    await write(tmp_path / "run", [record(f"g{at}-0", task=task, turns=()) for at, task in enumerate(tasks)])
+    feed = RunFeed(tmp_path / "run")
+    feed.refresh()
+    for at, text in enumerate(texts):
+        found = feed.rollouts(where=f"task == {quoted_text(text)}")
+        assert [feed.columns.texts["rollout_id"][place] for place in found.page(0, 9)] == [f"g{at}-0"]

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from rollouthub.live.follow.filter import parse_filter, quoted_text
 from rollouthub.store.notes import NoteChange, add
 from rollouthub_tui.widgets.breakdown.breakdown_table import BreakdownTable
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
@@ -57,8 +56,3 @@ async def test_a_stop_and_a_tag_become_a_filter(tmp_path: Path, at_home: Path) -
         await go(pilot, "right", to="say")
         await go(pilot, "enter", to="filter tag ==")
         assert [run_of(pilot).feed.columns.texts["rollout_id"][place] for place in listed(pilot)] == ["code-00-1"]
-
-
-def test_any_text_can_be_a_value_of_a_filter() -> None:
-    for text in ('a "b" c', "back\\slash", "\\", '"', "плюс + 'x'"):
-        parse_filter(f"tag == {quoted_text(text)}")
