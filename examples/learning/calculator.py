@@ -30,6 +30,7 @@ from calculator_policy import imitated, random_model, trained_tokenizer, written
 
 import rollouthub
 from rollouthub.errors import HubError, UsageError
+from rollouthub.event_loop import run_async
 from rollouthub.export.conversation import chat_message, longest_chain, messages_of
 from rollouthub.hosting.local.toolbox import LOOP_TOOLS
 from rollouthub.models.tokens.hf_chat import template_tool
@@ -37,6 +38,7 @@ from rollouthub.plugins.extras import missing_module
 from rollouthub.processes import PYTHON, guarded
 from rollouthub.store import open_run
 from rollouthub.trainers import learn as learning  # torch is imported where a part of it that needs it is named
+from rollouthub.trainers.cpu_memory import keep_freed_memory
 from rollouthub.trainers.learn import VARIANTS, LearnSettings
 from rollouthub.trainers.learn.learn_row import LearnRow
 from rollouthub.trainers.stream import VllmControl
@@ -64,6 +66,7 @@ LEARNING: dict[str, Any] = {
     "kl": 0.04,  # without one that costs, a model this small may forget how calls look before it gains
     "proximal": "sampler",  # the weights that sampled are those that learn: max_staleness is 0
     "max_tokens": 48,
+    "micro_batch_tokens": 2_048,  # what passes through the model together stays in a core's cache
 }
 """What every variant is given."""
 OWN: Mapping[str, Mapping[str, Any]] = {"dr_grpo": {"normalize": "constant"}}
@@ -176,6 +179,7 @@ async def learn(folder: Path, *, seed: int, steps: int, variant: str) -> Mapping
     """Train once; returns the pass rates and the curve."""
     torch: Any = import_module("torch")
     torch.set_num_threads(1)
+    keep_freed_memory()
     import_module("transformers").utils.logging.disable_progress_bar()
     decay = 2 * steps_of(variant)  # two optimizer steps a batch
     settings = LearnSettings.variant(
@@ -288,7 +292,7 @@ def main() -> None:
         parser.error(f"--steps {steps} --seed {given.seed}: at least one step, and a seed from 0 on")
     began = time.monotonic()
     with errors_told(parser, given.directory):
-        found = anyio.run(lambda: learn(given.directory, seed=given.seed, steps=steps, variant=given.variant))
+        found = run_async(lambda: learn(given.directory, seed=given.seed, steps=steps, variant=given.variant))
     if given.figures is not None:
         given.figures.write_text(json.dumps({**found, "seconds": time.monotonic() - began}))
 

@@ -31,6 +31,7 @@ from calculator import LEARNING, SAMPLES, SUMS, TASKS
 
 from rollouthub.models.address import normal_base_url
 from rollouthub.trainers import learn as learning  # torch is imported where a part of it that needs it is named
+from rollouthub.trainers.cpu_memory import keep_freed_memory
 from rollouthub.trainers.learn import LearnSettings
 from rollouthub.trainers.stream import VllmControl, blocking_worker, rollout_worker
 from rollouthub.trainers.trl import hub_reward, prompts_of, rollout_func
@@ -131,6 +132,7 @@ def learn(folder: Path, *, url: str | None, seed: int, steps: int) -> dict[str, 
     trl: Any = import_module("trl")
     transformers: Any = import_module("transformers")
     torch.set_num_threads(1)
+    keep_freed_memory()
     transformers.utils.logging.disable_progress_bar()
     learner, start = prepared(folder, seed), folder / "start"
     model: Any = learner.model

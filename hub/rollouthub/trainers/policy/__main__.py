@@ -13,8 +13,10 @@ from typing import Any
 import anyio
 
 from rollouthub.errors import ConfigError, UsageError, describe
+from rollouthub.event_loop import run_async
 from rollouthub.plugins.extras import missing_module
 from rollouthub.text import one_line
+from rollouthub.trainers.cpu_memory import keep_freed_memory
 from rollouthub.trainers.policy.policy_server import serve_policy
 from rollouthub.trainers.policy.weight_files import read_weights
 
@@ -54,6 +56,7 @@ async def serve(given: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         raise ConfigError(f"the policy server needs a package: {missing_module(error)}") from error
     torch.set_num_threads(given.threads)
+    keep_freed_memory()
     # Of a folder that others made, no code is run and nothing is unpickled.
     plainly: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
@@ -107,7 +110,7 @@ def main() -> None:
     parser.add_argument("--threads", type=partial(_number, least=1), default=1, help="that torch computes with")
     given = parser.parse_args()
     try:
-        anyio.run(serve, given)
+        run_async(serve, given)
     except UsageError as error:
         parser.error(str(error))
     except KeyboardInterrupt:

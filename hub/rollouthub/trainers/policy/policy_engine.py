@@ -16,6 +16,7 @@ from rollouthub.generation import Sampling
 from rollouthub.models.tokens.token_engine import Sampled
 
 _MAX_TOKENS = 1024
+_GATHERED_TIMES = 20
 
 
 @dataclass(eq=False, slots=True)
@@ -56,8 +57,9 @@ class PolicyEngine:
         gather_seconds: float = 0.003,
         version: Callable[[], int] | None = None,
     ) -> None:
-        """`end_ids` are the token ids that end an answer; before each batch it waits `gather_seconds` for more calls
-        to arrive; `version` returns the policy's version, with which every answer is stamped.
+        """`end_ids` are the token ids that end an answer; before each batch it waits for as long as more calls arrive
+        within `gather_seconds` (at most twenty times that); `version` returns the policy's version, with which every
+        answer is stamped.
         """
         self._model, self._end_ids, self._pad_id = model, frozenset(end_ids), pad_id
         self._max_batch, self._gather_seconds, self._version = max_batch, gather_seconds, version
@@ -80,7 +82,7 @@ class PolicyEngine:
         try:
             async with self._turn:  # who comes first samples for all who wait
                 while not call.is_over:
-                    await anyio.sleep(self._gather_seconds)
+                    await self._gather()
                     await self._sample_batch()
         finally:
             if call in self._waiting:
@@ -94,6 +96,13 @@ class PolicyEngine:
         async with self._turn:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(change, given)
+
+    async def _gather(self) -> None:
+        for _ in range(_GATHERED_TIMES):
+            before = len(self._waiting)
+            await anyio.sleep(self._gather_seconds)
+            if len(self._waiting) == before or before >= self._max_batch:
+                return
 
     async def _sample_batch(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._max_batch))]
@@ -181,11 +190,12 @@ class _Draw:
             is_cut = probabilities.cumsum(-1) - probabilities >= self._shares
             logprobs = logprobs.masked_fill(is_cut.scatter(-1, order, is_cut), float("-inf"))
             logprobs = torch.log_softmax(logprobs, dim=-1)
-        waits = torch.empty_like(logprobs).exponential_()
+        exact = torch.float32 if logprobs.device.type == "mps" else torch.float64  # which Apple's GPUs lack
+        ends = logprobs.to(exact).exp().cumsum(-1)
+        points = torch.rand(len(ends), 1, dtype=ends.dtype, device=ends.device)
         for place, generator in self._generators.items():
-            waits[place].exponential_(generator=generator)
-        # The first of exponential clocks that run at the tokens' probabilities is a draw from them.
-        drawn = (logprobs - waits.log()).argmax(-1)
+            points[place].uniform_(generator=generator)
+        drawn = torch.searchsorted(ends, points * ends[:, -1:], right=True)[:, 0].clamp(max=logprobs.shape[-1] - 1)
         tokens = torch.where(self._is_greedy, logprobs.argmax(-1), drawn)
         return tokens, logprobs.gather(-1, tokens[:, None])[:, 0]
 
