@@ -12,6 +12,8 @@ import anyio.to_thread
 import pytest
 
 from rollouthub.errors import RunDirectoryError
+from rollouthub.live.follow import RunFeed
+from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.messages import digest_of
 from rollouthub.store import open_run
 from rollouthub.store.media import media_name
@@ -148,4 +150,13 @@ async def test_of_countless_problems_of_a_record_only_the_number_is_told(tmp_pat
         connection.execute("UPDATE turns SET body = json_object('tool_calls', json(?))", (f"[{'{},' * 2000}{{}}]",))
     with open_run(tmp_path) as reader, pytest.raises(RunDirectoryError, match=r"[\d,]{6} fields are not valid") as told:
         reader.rollout("g-0")
+    assert len(str(told.value)) < 1000
+    with RunFeed(tmp_path) as feed:
+        feed.refresh()
+        with pytest.raises(RunDirectoryError, match=r"[\d,]{6} fields are not valid") as told:
+            list(feed.records([0]))
+        (row_id,) = feed.columns.ids
+    assert len(str(told.value)) < 1000
+    with pytest.raises(RunDirectoryError, match=r"[\d,]{6} fields are not valid") as told:
+        RowReader(tmp_path).ending(row_id, 3)
     assert len(str(told.value)) < 1000
