@@ -278,6 +278,14 @@ def errors_told(parser: argparse.ArgumentParser, folder: Path) -> Generator[None
         parser.exit(1, f"{parser.prog}: {error}\n")
 
 
+def check_options(parser: argparse.ArgumentParser, steps: int, seed: int, figures: Path | None) -> None:
+    """End with exit 2 where these cannot be used; of the figures' file that is told before hours of training."""
+    if steps < 1 or not 0 <= seed < 2**32:
+        parser.error(f"--steps {steps} --seed {seed}: at least one step, and a seed from 0 to {2**32 - 1:,}")
+    if figures is not None and (figures.is_dir() or not figures.absolute().parent.is_dir()):
+        parser.error(f"--figures {figures}: it is a folder, or there is no folder for it; name a file")
+
+
 def main() -> None:
     """Train once, and print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -288,8 +296,7 @@ def main() -> None:
     parser.add_argument("--figures", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()
     steps = steps_of(given.variant) if given.steps is None else given.steps
-    if steps < 1 or given.seed < 0:
-        parser.error(f"--steps {steps} --seed {given.seed}: at least one step, and a seed from 0 on")
+    check_options(parser, steps, given.seed, given.figures)
     began = time.monotonic()
     with errors_told(parser, given.directory):
         found = run_async(lambda: learn(given.directory, seed=given.seed, steps=steps, variant=given.variant))

@@ -199,8 +199,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--figures", type=Path, help="where to write the figures as JSON")
     given = parser.parse_args()
-    if given.steps < 1 or given.seed < 0:
-        parser.error(f"--steps {given.steps} --seed {given.seed}: at least one step, and a seed from 0 on")
+    calculator.check_options(parser, given.steps, given.seed, given.figures)
     with calculator.errors_told(parser, given.directory):
         if given.prepare:
             prepared(given.directory, given.seed)

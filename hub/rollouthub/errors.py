@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
+_MOST_LISTED = 1000
+"""Problems of a model beyond which they are only counted: each takes a kilobyte when it is listed."""
+
+
 class HubError(Exception):
     """Base of all errors that the hub raises on purpose."""
 
@@ -203,7 +207,11 @@ def describe(error: BaseException) -> str:
 
 
 def invalid_fields(error: "ValidationError", whole: str = "it", most: int = 1) -> str:
-    """What of some data does not hold, by the first problems of its model: `key: message`, or `whole: message`."""
+    """What of some data does not hold, by the first problems of its model: `key: message`, or `whole: message`; how
+    many there are, where a stranger's data has so many that listing them takes long.
+    """
+    if error.error_count() > _MOST_LISTED:
+        return f"{whole}: {error.error_count():,} fields are not valid"
     problems = error.errors(include_url=False, include_input=False, include_context=False)[:most]
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in problems)
 

@@ -1,5 +1,7 @@
 """Rollouts by what they have in common: counted as the run's other figures are, and each turn read once."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +107,16 @@ async def test_however_many_names_there_are_the_lines_are_bounded_and_pieces_mak
     monkeypatch.setattr(breakdowns, "MOST_LINES", 3)
     found = read(tmp_path / "run")["tools"]
     assert len(found) == 4 and found[REST].rollouts == 4
+
+
+async def test_a_run_of_a_stranger_is_read_in_as_many_pieces_as_it_has_rows(tmp_path: Path) -> None:
+    await write(tmp_path, [calling("a-0", "bash", reward=1.0), calling("a-1", "bash", reward=0.0)])
+    with closing(sqlite3.connect(tmp_path / "run.db")) as connection, connection:
+        connection.execute("UPDATE turns SET id = (1 << 60) + 1, body = json_set(body, '$.tool_calls[1]', 'none') "
+                           "WHERE id = (SELECT max(id) FROM turns)")  # fmt: skip
+        connection.execute("UPDATE rollouts SET id = 1 << 40 WHERE id = (SELECT max(id) FROM rollouts)")
+    reader = Breakdowns(tmp_path)
+    reader.read_more(2**40)
+    assert reader.read_up_to == 2**40
+    reader.close()
+    assert read(tmp_path)["tools"]["bash"].rollouts == 2

@@ -12,6 +12,8 @@ import anyio.to_thread
 import pytest
 
 from rollouthub.errors import RunDirectoryError
+from rollouthub.live.follow import RunFeed
+from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.messages import digest_of
 from rollouthub.store import open_run
 from rollouthub.store.media import media_name
@@ -124,3 +126,37 @@ async def test_what_lies_in_the_place_of_a_medium_is_not_read(tmp_path: Path, pl
         pytest.raises(RunDirectoryError, match="medium sha256:"),
     ):
         await anyio.to_thread.run_sync(run.media, digest, abandon_on_cancel=True)
+
+
+async def test_text_that_is_no_utf_8_is_said_to_be_damage(tmp_path: Path) -> None:
+    await write(tmp_path, [record("g-0")])
+    with closing(sqlite3.connect(tmp_path / "run.db")) as connection, connection:
+        connection.execute("UPDATE turns SET body = CAST(x'7b22ff227d' AS TEXT)")
+    with open_run(tmp_path) as reader, pytest.raises(RunDirectoryError, match="damaged or no database"):
+        reader.rollout("g-0")
+
+
+async def test_row_ids_that_leave_no_numbers_for_turns_are_refused(tmp_path: Path) -> None:
+    await write(tmp_path, [record("g-0")])
+    with closing(sqlite3.connect(tmp_path / "run.db")) as connection, connection:
+        connection.execute("UPDATE rollouts SET id = ?", (2**43 - 1,))
+    with pytest.raises(RunDirectoryError, match="numbers its rollouts as no run"):
+        open_run(tmp_path).__enter__()
+
+
+async def test_of_countless_problems_of_a_record_only_the_number_is_told(tmp_path: Path) -> None:
+    await write(tmp_path, [record("g-0")])
+    with closing(sqlite3.connect(tmp_path / "run.db")) as connection, connection:
+        connection.execute("UPDATE turns SET body = json_object('tool_calls', json(?))", (f"[{'{},' * 2000}{{}}]",))
+    with open_run(tmp_path) as reader, pytest.raises(RunDirectoryError, match=r"[\d,]{6} fields are not valid") as told:
+        reader.rollout("g-0")
+    assert len(str(told.value)) < 1000
+    with RunFeed(tmp_path) as feed:
+        feed.refresh()
+        with pytest.raises(RunDirectoryError, match=r"[\d,]{6} fields are not valid") as told:
+            list(feed.records([0]))
+        (row_id,) = feed.columns.ids
+    assert len(str(told.value)) < 1000
+    with pytest.raises(RunDirectoryError, match=r"[\d,]{6} fields are not valid") as told:
+        RowReader(tmp_path).ending(row_id, 3)
+    assert len(str(told.value)) < 1000

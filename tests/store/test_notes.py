@@ -253,3 +253,15 @@ async def test_notes_leave_the_runs_database_as_it_was(shared_path: Path) -> Non
     add(shared_path / "run", NoteChange("g-0", star=True))
     assert (shared_path / "run" / "run.db").read_bytes() == before
     assert read_as_another(shared_path / "run") == "finished 1"
+
+
+async def test_tags_are_counted_again_only_after_a_change(tmp_path: Path) -> None:
+    add(tmp_path, NoteChange("a", tags=("odd",)), by="anna")
+    notes = RunNotes.read(tmp_path)
+    counted = notes.tags()
+    assert counted == {"odd": 1}
+    notes.refresh()
+    assert notes.tags() is counted
+    add(tmp_path, NoteChange("b", tags=("odd",)), by="anna")
+    notes.refresh()
+    assert notes.tags() == {"odd": 2}

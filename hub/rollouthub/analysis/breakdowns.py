@@ -28,11 +28,14 @@ _CHUNK = 256
 """Rollouts whose turns are read at a time."""
 _MESSAGE, _NAME = 300, 200
 _BODY = f"CASE WHEN length(turns.body) <= {MOST_BODY} AND json_valid(turns.body) THEN turns.body ELSE '{{}}' END"
+_NEXT = f"SELECT max(id) FROM (SELECT id FROM rollouts WHERE id >= ? AND id <= ? ORDER BY id LIMIT {_CHUNK})"
+"""The last row of those that are read next: a stranger's ids may be far apart."""
 _SPAN = "turns.id >= ? AND turns.id < ?"
 _TOOLS = f"""
 SELECT turns.id >> {TURN_BITS}, substr(json_extract(call.value, '$.name'), 1, {_NAME}), count(*),
     sum(json_extract(call.value, '$.result.is_error') IS 1)
-FROM turns, json_each({_BODY}, '$.tool_calls') AS call WHERE {_SPAN} GROUP BY 1, 2
+FROM turns, json_each({_BODY}, '$.tool_calls') AS call
+WHERE {_SPAN} AND call.type = 'object' GROUP BY 1, 2
 """
 _FINISHES = f"""
 SELECT turns.id >> {TURN_BITS}, substr(json_extract({_BODY}, '$.finish_reason'), 1, {_NAME}), count(*), 0
@@ -139,12 +142,14 @@ class Breakdowns:
             RunDirectoryError: the run no longer exists, or is damaged.
             StoreError: the run could not be read at this moment.
         """
-        start, stop = self.read_up_to + 1, min(last, self.read_up_to + _CHUNK) + 1
-        turns = (start << TURN_BITS, stop << TURN_BITS)
+        start = self.read_up_to + 1
         with self._lock:
             if self._is_closed:
                 raise StoreError("the run is not read any more")
             with self._source.connect() as connection:
+                (found,) = connection.execute(_NEXT, (start, last)).fetchone()
+                stop = (last if found is None else found) + 1
+                turns = (start << TURN_BITS, stop << TURN_BITS)
                 tools = connection.execute(_TOOLS, turns).fetchall()
                 finishes = connection.execute(_FINISHES, turns).fetchall()
                 faults = connection.execute(_FAULTS, (start, stop)).fetchall()

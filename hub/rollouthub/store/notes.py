@@ -140,6 +140,8 @@ class RunNotes:
         """Increases with every change that `refresh` finds."""
         self.changed: set[tuple[str, int]] = set()
         """Rollout ids and attempts whose notes the latest `refresh` changed."""
+        self._tags: tuple[int, Counter[str]] = (0, Counter())
+        """The version whose tags were counted last, and their counts."""
 
     @classmethod
     def read(cls, directory: Path | str) -> Self:
@@ -180,8 +182,10 @@ class RunNotes:
                 yield rollout_id, attempt, notes
 
     def tags(self) -> Counter[str]:
-        """Tag → number of rollouts that have it, themselves or in a turn."""
-        return Counter(tag for _, _, notes in self for tag in notes.all_tags)
+        """Tag → number of rollouts that have it, themselves or in a turn; counted once for each version."""
+        if self._tags[0] != self.version:
+            self._tags = self.version, Counter(tag for _, _, notes in self for tag in notes.all_tags)
+        return self._tags[1]
 
     def _take(self, line: NoteLine) -> None:
         key, turn = (line.rollout[:_MOST_ID], line.attempt), line.turn or _ITSELF

@@ -64,7 +64,10 @@ class ReadOnlySource:
                 look_anew()
                 yield connection
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            code = getattr(error, "sqlite_errorcode", None)  # Python's own, of text that is no UTF-8, has none
+            if code is None:
+                raise damaged(self.directory, error) from error
+            if code == sqlite3.SQLITE_INTERRUPT:
                 raise RunDirectoryError(
                     f"{self._path} is given up: reading it goes on for longer than a run of its size can take; "
                     "it is damaged, or not rollouthub's"

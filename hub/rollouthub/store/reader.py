@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from mcp_types import Tool
 from pydantic import Field, TypeAdapter, ValidationError
 
-from rollouthub.errors import RunDirectoryError, UnknownNameError
+from rollouthub.errors import RunDirectoryError, UnknownNameError, invalid_fields
 from rollouthub.rollout import Outcome, Rollout
 from rollouthub.statistics import GroupCounts, RunningMeans
 from rollouthub.statistics.quantiles import QUANTILES, quantiles
@@ -167,8 +167,9 @@ class RunReader:
         try:
             return make(body, turns)
         except ValidationError as error:
+            why = invalid_fields(error, most=20)
             raise RunDirectoryError(
-                f"a record in {self.directory} is not what this version of rollouthub writes: {error}"
+                f"a record in {self.directory} is not what this version of rollouthub writes: {why}"
             ) from error
 
     def attempts(self, rollout_id: str) -> list[AttemptSummary]:

@@ -86,6 +86,8 @@ CREATE TABLE live (
 
 TURN_BITS = 20
 _MOST_TABLES = 100
+_MOST_ID = 2 ** (63 - TURN_BITS) - 2
+"""Largest row id of a rollout of which the ids of turns are numbers of SQLite's."""
 _LENGTH = 2**26
 """Bytes by which a value may exceed the file's size: SQLite may combine stored values."""
 _STEPS, _STEPS_BYTE, _STRIDE = 100_000_000, 4, 100_000
@@ -150,15 +152,22 @@ def defend(connection: sqlite3.Connection, size: int) -> Callable[[], None]:
 
 def _check_tables(connection: sqlite3.Connection, directory: Path) -> None:
     """Check that a run's tables are real tables: a view or virtual table would run code of the file's author."""
-    kinds = connection.execute("SELECT type, substr(sql, 1, 13) FROM sqlite_master LIMIT ?", (_MOST_TABLES,)).fetchall()
+    query = "SELECT type, substr(sql, 1, 13), name FROM sqlite_master LIMIT ?"
+    kinds = connection.execute(query, (_MOST_TABLES,)).fetchall()
     is_strange = len(kinds) == _MOST_TABLES or any(
-        kind not in ("table", "index") or (kind == "table" and sql.upper() != "CREATE TABLE ") for kind, sql in kinds
+        kind not in ("table", "index") or (kind == "table" and sql.upper() != "CREATE TABLE ") for kind, sql, _ in kinds
     )
     names = re.findall(r"CREATE TABLE (\w+)", TABLES)
     if is_strange or any(_has_computed_columns(connection, name) for name in names):
         raise RunDirectoryError(
             f"{directory / DATABASE} holds views, triggers or computed columns, which no run of rollouthub has; "
             "it is not read: ask its sender for a run directory as the hub wrote it"
+        )
+    is_there = any(kind == "table" and name == "rollouts" for kind, _, name in kinds)
+    if is_there and connection.execute("SELECT 1 FROM rollouts WHERE id > ?", (_MOST_ID,)).fetchone():
+        raise RunDirectoryError(
+            f"{directory / DATABASE} numbers its rollouts as no run of rollouthub does, beyond {_MOST_ID:,}; "
+            "ask its sender for a run directory as the hub wrote it"
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from aiohttp import web
 from mcp_types import Tool
 
 from rollouthub import Message, Model, Sampling, Text, ToolRequest, picture, segments
@@ -243,6 +244,17 @@ async def test_an_engine_sends_each_pictures_mark_once_and_compares_what_the_ser
         with pytest.raises(ModelError, match=r"marks 3 pictures.*shows 2") as caught:
             await engine.sample([*prompt, mark], Sampling(), session="r1", media=media)
     assert not caught.value.retryable
+
+
+async def test_an_answer_to_pictures_that_is_no_object_is_an_error_of_the_model() -> None:
+    async def listed(request: web.Request) -> web.Response:
+        return web.json_response(["no", "object"])
+
+    app = web.Application()
+    app.router.add_post("/generate", listed)
+    async with serving(app) as url, open_sglang_engine(url, mark=9) as engine:
+        with pytest.raises(ModelError, match="no tokens with log-probabilities"):
+            await engine.sample([1, 9], Sampling(), session="r1", media={"a": SHADES[0]})
 
 
 @pytest.mark.parametrize(

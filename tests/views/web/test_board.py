@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollouthub import Score
+from rollouthub.errors import RunDirectoryError
 from rollouthub.views.report.redacted_text import Plainness
 from rollouthub.views.web import kept_boards
 from rollouthub.views.web.bundle import write_bundle
@@ -137,3 +138,12 @@ async def test_a_bundle_has_the_leaderboard_and_verified_receipts(attested: Path
     write_bundle(good, tmp_path / "without", "", AS_IT_IS)
     assert not (tmp_path / "without" / "board.html").exists()
     assert "Leaderboard" not in (tmp_path / "without" / "index.html").read_text()
+
+
+async def test_a_receipt_that_is_a_link_is_not_copied_into_a_bundle(tmp_path: Path) -> None:
+    run = await finished_run(tmp_path / "good")
+    (tmp_path / "own").write_text("of this user")
+    (tmp_path / "good.receipt.json").symlink_to(tmp_path / "own")
+    with pytest.raises(RunDirectoryError, match=r"good\.receipt\.json is not copied \(it is a link\)"):
+        write_bundle([run], tmp_path / "pages", "", AS_IT_IS, has_board=True)
+    assert not (tmp_path / "pages").exists()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from rollouthub.errors import RunDirectoryError, describe
+from rollouthub.errors import RunDirectoryError, describe, invalid_fields
 from rollouthub.live.follow.row_previews import MOST_BODY, RowPreview, read_previews
 from rollouthub.rollout import Rollout
 from rollouthub.store.read_only_source import ReadOnlySource
@@ -77,8 +77,9 @@ class RowReader:
             rows = connection.execute(_LAST_TURNS, span).fetchall()
             try:
                 return rollout_from(found[0], reversed(rows))
-            except (ValidationError, ValueError, TypeError) as error:
-                raise RunDirectoryError(f"a record of {self._directory} is damaged ({describe(error)})") from error
+            except (ValueError, TypeError) as error:
+                why = invalid_fields(error) if isinstance(error, ValidationError) else describe(error)
+                raise RunDirectoryError(f"a record of {self._directory} is damaged ({why})") from error
 
         return self._read(read, None)
 

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 from pydantic import ValidationError
 
-from rollouthub.errors import RunDirectoryError, describe
+from rollouthub.errors import RunDirectoryError, describe, invalid_fields
 from rollouthub.live.follow.attempt_columns import AttemptColumns
 from rollouthub.live.follow.attempt_stages import live_state
 from rollouthub.live.follow.filter import RolloutFilter
@@ -196,9 +196,10 @@ class RunFeed:
             with self._source.connect() as connection:
                 yield connection
         except (TypeError, ValueError, KeyError, OverflowError, struct.error, ValidationError) as error:
+            why = invalid_fields(error) if isinstance(error, ValidationError) else describe(error)
             raise RunDirectoryError(
                 f"the run in {self.directory} holds what this version of rollouthub does not write "
-                f"({describe(error)}); it is damaged, or not rollouthub's"
+                f"({why}); it is damaged, or not rollouthub's"
             ) from error
 
     @property

@@ -86,8 +86,9 @@ class SglangEngine:
             if answer.status == 200:
                 check_sizes(answer.body)
                 found = answer.json()
+                sampled = sampled_of(found, url)  # first: it refuses what is no object
                 self._check_prompt(found, prompt_ids, url, shows=bool(media))
-                return sampled_of(found, url)
+                return sampled
         except NoAnswer as error:
             raise ModelError(f"no answer from {url}: {error}") from error
         except (ValueError, BadAnswer) as error:

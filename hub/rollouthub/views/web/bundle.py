@@ -93,6 +93,15 @@ def _nothing(digest: str) -> None:
     return
 
 
+def _read_receipt(receipt: Path) -> bytes:
+    try:
+        with read_plain(receipt) as file:
+            return file.read(MOST_RECEIPT)
+    except OSError as error:
+        why = "it is a link" if receipt.is_symlink() else error.strerror or error
+        raise RunDirectoryError(f"{receipt} is not copied ({why}); move it away, or leave out --board") from error
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -174,8 +183,7 @@ class RunBundle:
             if (receipt := receipt_of(directory)) is not None:
                 copied = folder / "run" / file_name(name) / RECEIPT
                 copied.parent.mkdir(parents=True, exist_ok=True)
-                with read_plain(receipt) as file:
-                    copied.write_bytes(file.read(MOST_RECEIPT))
+                copied.write_bytes(_read_receipt(receipt))
                 check = check_receipt_now(receipt, directory)
                 board.checks.update({row.run: check for row in board.rows if Path(row.run).resolve() == directory})
         _put(folder / BOARD, board_page(board, lambda run: names[run.resolve()], self._links(0)))
