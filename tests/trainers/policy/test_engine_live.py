@@ -70,10 +70,11 @@ async def test_a_seed_draws_the_same_beside_others_and_temperature_0_the_likelie
     model = small_model(vocabulary=VOCABULARY)
     seeded = Sampling(temperature=1.0, seed=7, max_tokens=20)
     (alone,) = await answers(model, [seeded])
-    beside = await answers(
-        model, [Sampling(temperature=1.0, max_tokens=9), seeded, Sampling(temperature=0, max_tokens=1)]
-    )
-    assert beside[1].token_ids == alone.token_ids
+    others = [Sampling(temperature=1.0, top_p=0.9, max_tokens=count) for count in (9, 2, 2)]
+    beside = await answers(model, [*others, seeded, Sampling(temperature=0, max_tokens=1)])
+    assert beside[3].token_ids == alone.token_ids
+    assert beside[3].logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+    assert [len(each.token_ids) for each in beside] == [9, 2, 2, 20, 1]
     expected = probabilities(torch, model, 1.0, 1.0)
-    assert beside[2].token_ids == [max(range(VOCABULARY), key=expected.__getitem__)]
-    assert [each.finish_reason for each in beside] == ["length"] * 3
+    assert beside[4].token_ids == [max(range(VOCABULARY), key=expected.__getitem__)]
+    assert {each.finish_reason for each in beside} == {"length"}

@@ -144,10 +144,17 @@ class PolicyEngine:
                     cache = output.past_key_values
                     tokens, logprobs = draw(output.logits[:, -1].float())
                     self._take(batch, tokens.tolist(), logprobs.tolist())
-                    if all(call.is_over for call in batch):
+                    going_on = [row for row, call in enumerate(batch) if not call.is_over]
+                    if not going_on:
                         return
                     ids, places = tokens[:, None], places[:, -1:] + 1
                     mask = torch.cat([mask, mask.new_ones(len(batch), 1)], dim=1)
+                    if len(going_on) <= len(batch) / 2 and hasattr(cache, "batch_select_indices"):
+                        rows = torch.tensor(going_on, device=device)
+                        cache.batch_select_indices(rows)
+                        ids, places, mask = ids[rows], places[rows], mask[rows]
+                        batch = [batch[row] for row in going_on]
+                        draw.keep(going_on)
         finally:
             model.train(was_training)
 
@@ -180,6 +187,14 @@ class _Draw:
             for place, call in enumerate(batch)
             if call.sampling.seed is not None
         }
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Draw for these rows alone from now on."""
+        chosen = self._torch.tensor(rows, device=self._temperatures.device)
+        self._is_greedy, self._temperatures = self._is_greedy[chosen], self._temperatures[chosen]
+        self._shares = None if self._shares is None else self._shares[chosen]
+        known = self._generators
+        self._generators = {place: known[row] for place, row in enumerate(rows) if row in known}
 
     def __call__(self, logits: Any) -> tuple[Any, Any]:
         torch = self._torch
