@@ -39,13 +39,13 @@ class TaskMeans:
     trials: int = 0
     """Number of independent trials behind the values, over all tasks."""
 
-    def add(self, value: float, trials: int) -> None:
-        """Add one task."""
-        self.tasks += 1
-        self.trials += trials
+    def add(self, value: float, trials: int, tasks: int = 1) -> None:
+        """Add one task, or so many that are alike."""
+        self.tasks += tasks
+        self.trials += tasks * trials
         step = value - self.mean
-        self.mean += step / self.tasks
-        self.squares += step * (value - self.mean)
+        self.mean += step * tasks / self.tasks
+        self.squares += tasks * step * (value - self.mean)
 
     def merge(self, other: "TaskMeans") -> None:
         """Add the tasks of another `TaskMeans`."""

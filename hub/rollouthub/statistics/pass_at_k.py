@@ -27,6 +27,8 @@ class GroupCounts:
     judged: int | None = None
     """Scored samples with pass or fail (as SQL's COUNT of the column); None means all, or none if `passed` is None."""
     split: str = ""
+    alike: int = 1
+    """Number of tasks with these counts, where those that are alike are taken together: each has `planned` samples."""
 
     @property
     def verdicts(self) -> int:
@@ -207,14 +209,15 @@ class _Tally(RewardMeans):
         self.is_binary = True
 
     def add(self, group: GroupCounts) -> None:
-        """Add one task."""
-        self.tasks += 1
-        self.planned += group.planned
-        self.scored += group.scored
-        self.constant += group.is_constant
-        self.judged += group.verdicts
-        self.passed += group.passed or 0
-        self.reward_sum += group.reward_sum
+        """Add one task, or those that are alike."""
+        tasks = group.alike
+        self.tasks += tasks
+        self.planned += tasks * group.planned
+        self.scored += tasks * group.scored
+        self.constant += tasks * group.is_constant
+        self.judged += tasks * group.verdicts
+        self.passed += tasks * (group.passed or 0)
+        self.reward_sum += tasks * group.reward_sum
         self.is_binary = self.is_binary and group.is_binary
         if self._doubling:
             # No earlier task had samples enough for a k that only now appears, so none is missed.
@@ -223,9 +226,9 @@ class _Tally(RewardMeans):
                 self._at[last] = _At()
         for k, at in self._at.items():
             if group.passed is not None and k <= group.verdicts:
-                at.passing.add(pass_at_k(group.verdicts, group.passed, k), group.verdicts // k)
+                at.passing.add(pass_at_k(group.verdicts, group.passed, k), group.verdicts // k, tasks)
             if k <= group.scored:
-                at.average.add(avg_at_k(group.scored, group.reward_sum, k), group.scored)
+                at.average.add(avg_at_k(group.scored, group.reward_sum, k), group.scored, tasks)
 
     def merge(self, other: "_Tally") -> None:
         """Add the tasks of another tally."""

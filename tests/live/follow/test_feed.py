@@ -1,8 +1,9 @@
 """A feed follows a run: what is kept up to date is what reading everything anew would give."""
 
+import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,10 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollouthub import Outcome, Rollout, Score, Stop
+from rollouthub.errors import StoreError
 from rollouthub.live.follow import RolloutList, RunFeed
+from rollouthub.live.follow.attempt_columns import LATE
 from rollouthub.live.follow.group_tables import Order
 from rollouthub.rollout import EnvironmentRef, TaskRef, Timings
+from rollouthub.statistics import summarise_groups
 from rollouthub.store import LiveState, open_writer
+from rollouthub.store.run_directories import DATABASE
 from tests.live.follow.scratch import check, rows_of, sorted_rows
 from tests.store.records import RESOLVED, conversation, record, write
 
@@ -45,7 +50,9 @@ drawn = st.builds(
 )
 sequences = st.lists(st.lists(drawn, max_size=4), min_size=1, max_size=5)
 orders = st.tuples(
-    st.sampled_from(["seq", "reward", "task_id", "effective", "rollout_id", "passed", "seconds", "turns", "fault"]),
+    st.sampled_from(
+        ["seq", "reward", "task_id", "effective", "rollout_id", "passed", "seconds", "setup_seconds", "turns", "fault"]
+    ),
     st.booleans(),
     st.booleans(),
 )
@@ -77,15 +84,15 @@ def shown(found: RolloutList, feed: RunFeed) -> list[Any]:
 
 
 @settings(max_examples=20)
-@given(batches=sequences, order=orders)
+@given(batches=sequences, order=orders, reads_stages=st.booleans())
 def test_what_is_kept_up_to_date_is_what_reading_anew_gives(
-    batches: list[list[Drawn]], order: tuple[str, bool, bool]
+    batches: list[list[Drawn]], order: tuple[str, bool, bool], reads_stages: bool
 ) -> None:
     column, descending, effective = order
 
     async def follow(folder: Path) -> None:
         attempts: dict[int, int] = {}
-        with RunFeed(folder) as feed:
+        with RunFeed(folder, reads_stages=reads_stages) as feed:
             found: list[RolloutList] = []
             for batch in batches:
                 async with open_writer(folder, resolved=RESOLVED, given="", resume=True) as writer:
@@ -126,6 +133,54 @@ async def test_a_live_run_is_followed_while_it_is_written(tmp_path: Path) -> Non
             assert not feed.refresh()
             progress = feed.progress()
             assert (progress.done, progress.planned, progress.share) == (2, 4, 0.5)
+
+
+async def test_seconds_of_stages_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
+    with RunFeed(tmp_path / "run", reads_stages=False) as feed:
+        for at, name in enumerate(("a-0", "b-0", "c-0")):
+            async with open_writer(tmp_path / "run", resolved=RESOLVED, given="", resume=at > 0) as writer:
+                await writer.add(record(name, timings=Timings(setup=float(at), total=9.0)))
+            feed.refresh()
+            if at < 1:
+                assert not set(LATE) & feed.columns.numbers.keys()  # nothing that a page shows needs them
+            else:  # the first time all at once, then with the rows
+                assert list(feed.columns.numbers["setup_seconds"]) == [float(each) for each in range(at + 1)]
+        with pytest.raises(KeyError):
+            feed.columns.numbers["no_seconds"]
+
+
+async def test_a_run_that_was_replaced_before_its_stages_were_read_is_read_again(tmp_path: Path) -> None:
+    await write(tmp_path / "two", [record("a-0"), record("b-0")])
+    await write(tmp_path / "one", [record("c-0", timings=Timings(setup=3.0, total=9.0))])
+    with RunFeed(tmp_path / "two", reads_stages=False) as feed:
+        feed.refresh()
+        shutil.copy(tmp_path / "one" / DATABASE, tmp_path / "two" / DATABASE)
+        with pytest.raises(StoreError, match="replaced"):
+            feed.columns.value("setup_seconds", 0)
+        feed.refresh()
+        assert feed.columns.value("setup_seconds", 0) == 3.0
+
+
+async def test_figures_over_tasks_are_the_same_where_tasks_that_are_alike_are_taken_together(tmp_path: Path) -> None:
+    rewards = {"a": (1, 0), "b": (0, 1), "c": (1, 1), "d": (0,)}
+    made = [
+        record(f"{task}-{at}", score=Score(reward=float(reward), passed=bool(reward)))
+        for task, found in rewards.items()
+        for at, reward in enumerate(found)
+    ]
+    await write(tmp_path / "run", made)
+    with RunFeed(tmp_path / "run") as feed:
+        feed.refresh()
+        together = feed.groups.alike()
+        assert sorted(group.alike for group in together) == [1, 1, 2]
+        one, other = (
+            summarise_groups(each).overall for each in (together, [line.counts for line in feed.groups.all()])
+        )
+        assert (one.tasks, one.planned, one.scored, one.constant_groups) == (4, 7, 7, 1)
+        for mine, whole in zip(one.at_k, other.at_k, strict=True):
+            assert mine.pass_at_k is not None and whole.pass_at_k is not None
+            assert astuple(mine.pass_at_k) == pytest.approx(astuple(whole.pass_at_k))
+            assert astuple(mine.avg_at_k) == pytest.approx(astuple(whole.avg_at_k))
 
 
 async def test_what_is_in_flight_comes_round(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ Rows are sorted by id, which is the order of their first commit, so a row's inde
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
-from math import inf, isnan, nan
+from math import inf, isfinite, isnan, nan
 from typing import Any, Literal
 
 from rollouthub.live.follow.note_columns import NOTE_KINDS, NoteKind, noted_value
@@ -38,6 +38,8 @@ integer.
 
 Larger counts occur: a model's server may report any number of tokens, and other programs may have written the run.
 """
+LATE = tuple(name for name in SUMMARY_COLUMNS if name.endswith("_seconds"))
+"""The columns of single stages, which can be left out until somebody asks for them: they are a fifth of all values."""
 _ABSENT = ("reward", "cost")
 """Columns of type `real` in which a row may have no value."""
 _EFFECTIVE = SUMMARY_COLUMNS.index("effective")
@@ -46,12 +48,34 @@ _STOPS = {stop.value: stop for stop in Stop}
 _KNOWN = {"outcome": _OUTCOMES.keys(), "stop": _STOPS.keys()}
 
 Value = str | float | int | bool | None
+LateReader = Callable[[], Iterable[Sequence[Any]]]
+"""Reads the `LATE` columns of all present rows."""
+
+
+class _LateNumbers(dict[str, "array[float]"]):
+    """Columns of numbers, of which the late ones are read when one of them is asked for."""
+
+    def __init__(self, read: LateReader) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, name: str) -> "array[float]":
+        if name not in LATE:
+            raise KeyError(name)
+        found = {each: array("d") for each in LATE}
+        for rows in self._read():
+            for each, values in zip(LATE, zip(*rows, strict=True), strict=True):
+                found[each].frombytes(_packed(each, values))
+        self.update(found)
+        return self[name]
 
 
 class AttemptColumns:
     """All attempts of a run, one row each."""
 
-    def __init__(self, notes: RunNotes | None = None) -> None:
+    def __init__(self, notes: RunNotes | None = None, late: LateReader | None = None) -> None:
+        """With `late`, rows come without the columns of single stages until one of those was asked for."""
+        self._late = late
         self.notes = notes
         """The notes of the run, which change without its rows; None if the rows are of no run."""
         self.generation = 0
@@ -66,7 +90,9 @@ class AttemptColumns:
         """Indices of the rows that stopped being effective, in the order in which that happened."""
         self.words = {name: WordColumn() for name, kind in KINDS.items() if kind == "words"}
         self.texts: dict[str, list[str]] = {name: [] for name, kind in KINDS.items() if kind == "text"}
-        self.numbers: dict[str, array[float]] = {name: array("d") for name, kind in KINDS.items() if kind == "real"}
+        self.numbers: dict[str, array[float]] = {} if self._late is None else _LateNumbers(self._late)
+        late = () if self._late is None else LATE
+        self.numbers |= {name: array("d") for name, kind in KINDS.items() if kind == "real" and name not in late}
         self.wholes: dict[str, array[int]] = {name: array("q") for name, kind in KINDS.items() if kind == "whole"}
         self.flags: dict[str, array[int]] = {name: array("b") for name, kind in KINDS.items() if kind == "flag"}
         self.effective = self.flags["effective"]
@@ -74,8 +100,14 @@ class AttemptColumns:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def given(self) -> Sequence[str]:
+        """The columns that rows must have now, after their id: those of the summary, late ones only once asked for."""
+        is_whole = self._late is None or LATE[0] in self.numbers
+        return SUMMARY_COLUMNS if is_whole else [name for name in SUMMARY_COLUMNS if name not in LATE]
+
     def append(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Add rows of `id` and the summary's columns; the ids must ascend and exceed all present ids.
+        """Add rows of `id` and the columns `given`; the ids must ascend and exceed all present ids.
 
         Raises:
             TypeError, ValueError, struct.error: a value does not fit its column.
@@ -85,7 +117,7 @@ class AttemptColumns:
         ids, *columns = zip(*rows, strict=True)
         if (self.ids and ids[0] <= self.ids[-1]) or list(ids) != sorted(set(ids)):
             raise ValueError(f"the ids of its rows do not ascend ({ids[0]})")
-        for name, values in zip(SUMMARY_COLUMNS, columns, strict=True):
+        for name, values in zip(self.given, columns, strict=True):
             self._extend(name, values)
         self.ids.extend(ids)
 
@@ -94,21 +126,17 @@ class AttemptColumns:
             case "words":
                 self.words[name].extend(values)
             case "text":
-                if any(type(value) is not str for value in values):
+                if set(map(type, values)) != {str}:
                     raise TypeError(f"{name} of a row is no text")
                 self.texts[name].extend(values)
-            # Packed at a stroke: an eighth of what appending one by one takes.
             case "real":
-                given = [nan if value is None else value for value in values] if name in _ABSENT else values
-                if inf in given or -inf in given:
-                    raise ValueError(f"{name} of a row is no finite number")
-                self.numbers[name].frombytes(struct.pack(f"{len(values)}d", *given))
+                self.numbers[name].frombytes(_packed(name, values))
             case "whole":
                 if name != "seq" and values and not (min(values) >= -MOST and max(values) <= MOST):
                     values = tuple(max(-MOST, min(MOST, int(value))) for value in values)
                 self.wholes[name].frombytes(struct.pack(f"{len(values)}q", *values))
             case "flag":
-                given = [-1 if value is None else value for value in values]
+                given = [-1 if value is None else value for value in values] if None in values else values
                 self.flags[name].frombytes(struct.pack(f"{len(values)}b", *given))
 
     def check_words(self, start: int) -> None:
@@ -181,3 +209,12 @@ class AttemptColumns:
     def effective_places(self, start: int, stop: int) -> Iterator[int]:
         """Indices of the effective rows in a range."""
         return compress(range(start, stop), self.effective[start:stop])
+
+
+def _packed(name: str, values: Sequence[Any]) -> bytes:
+    """The values of a column of numbers, packed at a stroke: an eighth of what appending one by one takes."""
+    given = [nan if value is None else value for value in values] if name in _ABSENT else values
+    # A sum is several times faster than a search; where it is no finite number, one value may be none.
+    if not isfinite(sum(given)) and (inf in given or -inf in given):
+        raise ValueError(f"{name} of a row is no finite number")
+    return struct.pack(f"{len(values)}d", *given)

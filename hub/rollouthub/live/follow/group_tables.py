@@ -1,6 +1,7 @@
 """Tables with one line for each environment, or for each task's group of samples."""
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass
 from math import isnan
 from typing import Literal
@@ -122,6 +123,30 @@ class Lines(IncrementalView):
     def all(self) -> list[GroupLine]:
         """Return every line; meant for environments, which are few, not for groups."""
         return [self.line(place) for place in range(len(self))]
+
+    def alike(self) -> list[GroupCounts]:
+        """The counts of all lines without their tasks, those of an environment that are alike taken together: a large
+        run has few that differ.
+        """
+        words = self._columns.words["environment"]
+        environments = [words.codes[at] for at in self._first]
+        rollouts = zip(environments, self._samples, self._scored, strict=True)
+        verdicts = zip(self._judged, self._passed, strict=True)
+        counts = Counter(zip(rollouts, verdicts, zip(self._sums, self._squares, strict=True), strict=True))
+        return [
+            GroupCounts(
+                environment=words.vocabulary[environment],
+                task_id="",
+                planned=samples,
+                scored=scored,
+                passed=passed if judged else None,
+                reward_sum=sums,
+                reward_sq_sum=squares,
+                judged=judged,
+                alike=tasks,
+            )
+            for ((environment, samples, scored), (judged, passed), (sums, squares)), tasks in counts.items()
+        ]
 
     def find(self, name: str) -> GroupLine | None:
         """Return the line with this name; None if there is none."""

@@ -16,14 +16,14 @@ class RecentPace:
 
     def add(self, moments: Iterable[float]) -> None:
         """Count samples that finished at these times, in Unix seconds."""
-        found = [int(at) for at in moments]
-        newest = max(found, default=self._newest)
+        found = list(moments)
+        newest = int(max(found, default=self._newest))
         if newest > self._newest:
             self._newest = newest
             for second in [second for second in self._seconds if second < newest - WINDOW_SECONDS]:
                 del self._seconds[second]
         oldest = self._newest - WINDOW_SECONDS
-        self._seconds.update(at for at in found if at >= oldest)
+        self._seconds.update(int(at) for at in found if at >= oldest)
 
     def withdraw(self, at: float) -> None:
         """Remove a sample, because a later attempt at it now counts."""

@@ -6,12 +6,12 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 
 from rollouthub.errors import UnknownNameError
-from rollouthub.live.follow.attempt_columns import ALL_KINDS, AttemptColumns
+from rollouthub.live.follow.attempt_columns import ALL_KINDS, KINDS, AttemptColumns
 from rollouthub.live.follow.filter import ALIASES, RolloutFilter, parse_filter
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.live.follow.incremental import IncrementalView
 from rollouthub.live.follow.note_columns import NOTE_KINDS
-from rollouthub.live.follow.predicates import Predicate
+from rollouthub.live.follow.predicates import Predicate, always
 
 _INSERT_SHARE = 50
 """New rows are inserted one by one while the list has at least this many times as many rows; otherwise the list is
@@ -139,9 +139,11 @@ class RolloutList(IncrementalView):
         places: Sequence[int] = range(start, stop)
         if self.effective:
             places = list(columns.effective_places(start, stop))
-        wanted = [place for place in places if self._wants(place)]
-        present = [place for place in wanted if self._has(place)]
-        self._absent.extend(place for place in wanted if not self._has(place))
+        takes_all = self._holds is always and not self.search  # many rows are not asked what all answer alike
+        wanted = places if takes_all else [place for place in places if self._wants(place)]
+        present = wanted if self._has is always else [place for place in wanted if self._has(place)]
+        if len(present) < len(wanted):
+            self._absent.extend(place for place in wanted if not self._has(place))
         ordered, key = self._sorted, self._key
         if len(present) * _INSERT_SHARE > len(ordered):
             # New rows come after all equal ones, as their places do: both sorts are stable.
@@ -204,15 +206,18 @@ def _key(columns: AttemptColumns, name: str) -> tuple[_Key, Predicate]:
     """Return the sort key of a column, and a predicate for the rows that have a value in it."""
     if name == BY_TASK:
         tasks, samples = columns.words["task_id"], columns.wholes["sample"]
-        known: dict[int, str] = {}
+        codes, names, ends = tasks.codes, dict[int, str](), dict[int, str]()
 
         def by_task(place: int) -> str:
-            code = tasks.codes[place]
-            if code not in known:
-                known[code] = _NUMBER.sub(lambda found: f"{len(found[0]):02}{found[0]}", tasks[place] or "")
-            return f"{known[code]}\0{samples[place]:09}"
+            code, sample = codes[place], samples[place]
+            try:
+                return names[code] + ends[sample]
+            except KeyError:
+                names[code] = _NUMBER.sub(lambda found: f"{len(found[0]):02}{found[0]}", tasks[place] or "")
+                ends[sample] = f"\0{sample:09}"
+                return names[code] + ends[sample]
 
-        return by_task, lambda place: True
+        return by_task, always
     if name in NOTE_KINDS:
         return lambda place: columns.value(name, place) or "", lambda place: bool(columns.value(name, place))
     if name in columns.words:
@@ -220,11 +225,11 @@ def _key(columns: AttemptColumns, name: str) -> tuple[_Key, Predicate]:
         codes, vocabulary = words.codes, words.vocabulary
         return lambda place: vocabulary[codes[place]], lambda place: codes[place] >= 0
     if name in columns.texts:
-        return columns.texts[name].__getitem__, lambda place: True
-    if name in columns.numbers:
+        return columns.texts[name].__getitem__, always
+    if KINDS[name] == "real":
         numbers = columns.numbers[name]
         return numbers.__getitem__, lambda place: numbers[place] == numbers[place]
     if name in columns.flags:
         flags = columns.flags[name]
         return flags.__getitem__, lambda place: flags[place] >= 0
-    return columns.wholes[name].__getitem__, lambda place: True
+    return columns.wholes[name].__getitem__, always

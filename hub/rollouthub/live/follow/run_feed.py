@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar, cast
 
 from pydantic import ValidationError
 
-from rollouthub.errors import RunDirectoryError, describe, invalid_fields
-from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.errors import RunDirectoryError, StoreError, describe, invalid_fields
+from rollouthub.live.follow.attempt_columns import LATE, AttemptColumns
 from rollouthub.live.follow.attempt_stages import live_state
 from rollouthub.live.follow.filter import RolloutFilter
 from rollouthub.live.follow.followed_trainer import FollowedTrainer
@@ -33,14 +33,14 @@ from rollouthub.store.notes import RunNotes
 from rollouthub.store.read_only_source import ReadOnlySource
 from rollouthub.store.record_rows import SELECT_TURNS, rollout_from
 from rollouthub.store.run_facts import ShownStatus
-from rollouthub.store.sql_schema import LIVE_COLUMNS, SUMMARY_COLUMNS, TURN_BITS
+from rollouthub.store.sql_schema import LIVE_COLUMNS, TURN_BITS
 
 _CHUNK = 512
 """Rows converted at a time while a run is opened, to limit memory."""
-_COLUMNS = ", ".join(("id", *SUMMARY_COLUMNS))
-_ALL = f"SELECT {_COLUMNS} FROM rollouts ORDER BY id"
+_ALL = "SELECT id, {} FROM rollouts ORDER BY id"
 # Without the sign SQLite reads the table from its beginning, in order of ids, rather than what is new.
-_NEW = f"SELECT {_COLUMNS} FROM rollouts WHERE seq > ? ORDER BY +id"
+_NEW = "SELECT id, {} FROM rollouts WHERE seq > ? ORDER BY +id"
+_LATE = f"SELECT {', '.join(LATE)} FROM rollouts WHERE id <= ? ORDER BY id"
 _LIVE = f"SELECT {', '.join(LIVE_COLUMNS)} FROM live ORDER BY updated_at DESC, rollout_id"
 _Followed = TypeVar("_Followed", bound=IncrementalView)
 
@@ -73,11 +73,14 @@ class RunFeed:
     `refresh` reads the run, `records` reads full records; a figure is computed only when it is asked for.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, reads_stages: bool = True) -> None:
+        """`reads_stages` is whether the seconds of single stages are read with all else, not when they are asked for:
+        for who shows them at once.
+        """
         self.directory = directory
         self.notes = RunNotes(directory)
         """The notes of people on rollouts and turns."""
-        self.columns = AttemptColumns(self.notes)
+        self.columns = AttemptColumns(self.notes, None if reads_stages else self._read_late)
         self.live: list[LiveState] = []
         """The attempts in flight, the most recently updated first; for a run that died, those in flight at that
         time.
@@ -153,7 +156,7 @@ class RunFeed:
         if not self._seq:
             columns.clear()
             try:
-                for rows in _chunks(connection.execute(_ALL)):
+                for rows in _chunks(connection.execute(_ALL.format(", ".join(columns.given)))):
                     columns.append(rows)
                 columns.check_words(0)
             except BaseException:
@@ -167,7 +170,7 @@ class RunFeed:
         if newest is None or newest < self._seq:  # an older copy was put in its place
             self._forget()
             return self._read_rows(connection) or True
-        rows = connection.execute(_NEW, (self._seq,)).fetchall()
+        rows = connection.execute(_NEW.format(", ".join(columns.given)), (self._seq,)).fetchall()
         self._take(rows)
         self._seq = newest
         return True
@@ -184,6 +187,17 @@ class RunFeed:
         except BaseException:
             self._forget()  # half a batch is in: all is read again
             raise
+
+    def _read_late(self) -> Iterator[list[Any]]:
+        """The late columns of the rows that are there: rows are added, and what they hold here never changes."""
+        ids, count = self.columns.ids, 0
+        with self._reading() as connection:
+            for rows in _chunks(connection.execute(_LATE, (ids[-1] if ids else 0,))):
+                count += len(rows)
+                yield rows
+        if count != len(ids):  # an older copy was put in its place
+            self._seq = 0
+            raise StoreError(f"the run in {self.directory} was replaced while it was read; try again")
 
     def _place_of(self, row_id: int) -> int:
         ids = self.columns.ids

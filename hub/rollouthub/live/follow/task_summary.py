@@ -25,7 +25,7 @@ class TaskSummary:
             return None
         key, (known, at) = (feed.columns.generation, plays), self._known
         if known != key or scored < at or scored > at + at // _PART:
-            lines = feed.groups.all()
-            self._summary = summarise_groups(line.counts for line in lines).overall if lines else None
+            groups = feed.groups.alike()
+            self._summary = summarise_groups(groups).overall if groups else None
             self._known = key, scored
         return self._summary

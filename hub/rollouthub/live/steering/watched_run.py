@@ -21,9 +21,17 @@ _Answer = TypeVar("_Answer")
 class WatchedRun:
     """A run that is being watched, opened by one screen and shared with the screens above it."""
 
-    def __init__(self, directory: Path, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        environ: Mapping[str, str],
+        clock: Callable[[], float] = time.time,
+        *,
+        reads_stages: bool = True,
+    ) -> None:
+        """`reads_stages` is whether the seconds of single stages are shown at once (`RunFeed`)."""
         self.directory = directory
-        self.feed = RunFeed(directory)
+        self.feed = RunFeed(directory, reads_stages=reads_stages)
         self.clock = clock
         self.view: RunView | None = None
         """The latest report of its hub; None if no hub plays it."""

@@ -208,7 +208,7 @@ class OpenedRuns:
         directory = await self.directory_of(name)
         opened = self._open.get(directory)
         if opened is None:
-            watched = WatchedRun(directory, self._environ)
+            watched = WatchedRun(directory, self._environ, reads_stages=False)
             opened = self._open[directory] = OpenedRun(self.name_of(directory), watched, self._plainness)
         self._open.move_to_end(directory)
         opened.readers += 1
