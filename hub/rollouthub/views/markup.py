@@ -27,20 +27,27 @@ def tag(name: str, /, *children: "str | Iterable[str] | None", **attributes: str
     opening = f"<{' '.join(words)}>"
     if name in _VOID:
         return Markup(opening)
-    return Markup(f"{opening}{join(*children)}</{name}>")
+    parts = [opening]
+    _write(children, parts)
+    parts.append(f"</{name}>")
+    return Markup("".join(parts))  # one copy: an element around a page is as large as the page
 
 
 def join(*children: "str | Iterable[str] | None") -> Markup:
     """Concatenate markup and text; text is escaped."""
     parts: list[str] = []
+    _write(children, parts)
+    return Markup("".join(parts))
+
+
+def _write(children: "Iterable[str | Iterable[str] | None]", parts: list[str]) -> None:
     for child in children:
         if isinstance(child, Markup):
             parts.append(child)
         elif isinstance(child, str):
             parts.append(escape(printable(child)))
         elif child is not None:
-            parts.extend(join(each) for each in child)
-    return Markup("".join(parts))
+            _write(child, parts)
 
 
 def table(titles: Iterable[str], rows: Iterable[Iterable[str]], *, words: int = 1, class_: str | None = None) -> Markup:

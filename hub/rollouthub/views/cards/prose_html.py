@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 LONGEST = 24_000
 """Most characters of a text that is read as Markdown; a longer one is shown as it is."""
-_MARKS = re.compile(r"[*_`#\[~|>\\&]|^\s{0,40}(?:[-+]|\d{1,9}[.)]) |^(?:\t|    )|^[-=]{2}|://", re.MULTILINE)
-"""What a text with Markdown in it has at least one of."""
+_SIGNS = re.compile(r"[*_`#\[~|>\\&]")
+_BEGINNINGS = re.compile(r"\n(?:\s{0,40}(?:[-+]|\d{1,9}[.)]) |\t|    |[-=]{2})")
+"""What a text with Markdown in it has at least one of, but for addresses: signs, and beginnings of lines. Each is found
+ten times faster alone than as a part of one expression.
+"""
 _MOST_BRACKETS = 2000
 """Opening brackets up to which a text is read as Markdown: the end of each is looked for, also where there is none."""
 _MOST_CELLS = 5000
@@ -29,9 +32,13 @@ _HARMLESS = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 
 def prose_html(text: str) -> Markup:
     """A text, made harmless to show before, as HTML."""
-    if len(text) > LONGEST or text.count("[") > _MOST_BRACKETS or _MARKS.search(text) is None:
+    if len(text) > LONGEST or text.count("[") > _MOST_BRACKETS or not _has_marks(text):
         return tag("p", text, class_="text")
     return Markup(_markdown(has_tables=_cells(text) <= _MOST_CELLS).render(text))
+
+
+def _has_marks(text: str) -> bool:
+    return _SIGNS.search(text) is not None or "://" in text or _BEGINNINGS.search(f"\n{text}") is not None
 
 
 def _cells(text: str) -> int:

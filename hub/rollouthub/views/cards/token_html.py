@@ -1,9 +1,10 @@
 """The sampled tokens of a turn as HTML: the text itself, with each token's probability as heat behind it."""
 
 import math
-import re
 from collections.abc import Sequence
 from html import escape
+from itertools import count as count_from
+from itertools import repeat
 
 from rollouthub.statistics.amounts import count, share
 from rollouthub.text import printable
@@ -12,7 +13,6 @@ from rollouthub.views.markup import Markup, join, tag
 
 MOST_TOKENS = 4000
 """Most tokens of one turn that are shown one by one."""
-_CHANGED = re.compile("[&<>\"'\n]").search
 _TEXTLESS = "▫"
 """A token that holds none of the answer's text, such as the end of the answer or a part of a tool call."""
 NOT_KNOWN = (
@@ -24,13 +24,16 @@ def tokens_html(tokens: SampledTokens, most: int = MOST_TOKENS, advantage: float
     """The tokens of a turn, at most `most`; underlined are those learnt from, by the sign of the advantage."""
     shown = min(len(tokens.ids), most)
     texts = None if tokens.texts is None else _shown_texts(tokens.texts[:shown], tokens.turn.response.text)
-    parts = [_token(tokens, place, texts) for place in range(shown)]
     left = len(tokens.ids) - shown
     sign = "" if not advantage else " raised" if advantage > 0 else " lowered"
     return tag(
         "div",
         tag("p", " · ".join(_facts(tokens, advantage)), class_="soft"),
-        tag("div", Markup("".join(parts)), class_=f"heat{sign}{'' if texts is not None else ' ids'}"),
+        tag(
+            "div",
+            Markup("".join(_spans(tokens, shown, texts))),
+            class_=f"heat{sign}{'' if texts is not None else ' ids'}",
+        ),
         tag("p", f"… {count(left, 'more token')}", class_="soft") if left else None,
         class_="tokens",
     )
@@ -59,30 +62,41 @@ def _policy(tokens: SampledTokens) -> str:
     return f"policy {span[0]}" if span[0] == span[1] else f"policies {span[0]} to {span[1]}"
 
 
-def _token(tokens: SampledTokens, place: int, texts: Sequence[str] | None) -> str:
-    logprob = tokens.logprob(place)
-    probability = probability_of(logprob)
-    if probability is None:
-        kind, told = "hx", "no logprob"
-    else:
-        kind, told = f"h{step_of(probability)}", f"{share(probability)}, logprob {logprob:.4f}"
-    if not tokens.is_learnt(place):
-        kind += " masked"
-    if probability is not None and probability < FORK:
-        kind += " fork"
-    version = tokens.version(place)
-    policy = "" if version is None else f", policy {version}"
-    title = f"token {place + 1:,}: id {tokens.ids[place]}, {told}{policy}"
-    shown = str(tokens.ids[place]) if texts is None else texts[place] or _TEXTLESS
-    return f'<span class="{kind}" title="{title}">{shown}</span>'
+class _Found(dict["float | None", tuple[str, str]]):
+    """Log-probability → the classes of its tokens, and what is said of it: many tokens have the same one."""
+
+    def __missing__(self, logprob: float | None) -> tuple[str, str]:
+        probability = probability_of(logprob)
+        if probability is None:
+            found = "hx", "no logprob"
+        else:
+            fork = " fork" if probability < FORK else ""
+            found = f"h{step_of(probability)}{fork}", f"{share(probability)}, logprob {logprob:.4f}"
+        self[logprob] = found
+        return found
+
+
+def _spans(tokens: SampledTokens, most: int, texts: Sequence[str] | None) -> list[str]:
+    """The first tokens. A page may have tens of thousands, so that each is made at a stroke of what is prepared."""
+    ids = tokens.ids[:most]
+    found = map(_Found().__getitem__, tokens.logprobs or repeat(None))
+    masked = repeat("") if tokens.mask is None else ["" if learnt else " masked" for learnt in tokens.mask]
+    versions = repeat(tokens.turn.policy_version) if tokens.versions is None else tokens.versions
+    policies = ("" if version is None else f", policy {version}" for version in versions)
+    shown = map(str, ids) if texts is None else texts
+    return [
+        f'<span class="{kind}{mask}" title="token {number:,}: id {token}, {told}{policy}">{text or _TEXTLESS}</span>'
+        for number, token, (kind, told), mask, policy, text in zip(
+            count_from(1), ids, found, masked, policies, shown, strict=False
+        )
+    ]
 
 
 def _shown_texts(texts: Sequence[str], whole: str) -> list[str]:
-    """The texts of tokens as HTML. A page may have tens of thousands: what needs no change is looked for first."""
-    is_clean = printable(whole) == whole
-    cleaned = texts if is_clean else map(printable, texts)
+    """The texts of tokens as HTML, escaped as one text: none of them has a null character by then."""
+    cleaned = texts if printable(whole) == whole else map(printable, texts)
     # A line break stays one, after a sign that it was sampled.
-    return [escape(text).replace("\n", "↵\n") if _CHANGED(text) else text for text in cleaned]
+    return escape("\0".join(cleaned)).replace("\n", "↵\n").split("\0")
 
 
 def heat_legend() -> Markup:
