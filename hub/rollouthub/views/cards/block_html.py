@@ -14,6 +14,7 @@ from rollouthub.views.cards.blocks import (
     TableBlock,
 )
 from rollouthub.views.cards.code_html import code_html, diff_html
+from rollouthub.views.cards.drawn_text import prose_with_pictures, with_pictures
 from rollouthub.views.cards.prose_html import prose_html
 from rollouthub.views.markup import Markup, join, table, tag
 
@@ -34,9 +35,10 @@ def block_html(block: Block) -> Markup:
         case ProseBlock():
             return tag("div", prose(block), class_="prose")
         case PlainBlock():
-            return pre_html(block.text, block.left)
+            return with_pictures(block.text, lambda: pre_html(block.text, block.left))
         case CodeBlock():
-            return _named(block.name, block.language, pre_html(block.text, block.left, _painter(block.language)))
+            made = with_pictures(block.text, lambda: pre_html(block.text, block.left, _painter(block.language)))
+            return _named(block.name, block.language, made)
         case DiffBlock():
             return _named(block.name, "diff", pre_html(block.text, block.left, diff_html))
         case FieldsBlock():
@@ -60,12 +62,16 @@ def media_html(block: MediaBlock) -> Markup:
 
 
 def prose(block: ProseBlock) -> Markup:
-    """Markdown, with its rest folded if it is long."""
-    at = _break(block.text, is_prose=True)
+    """Markdown, with its rest folded if it is long, and SVG documents as pictures."""
+    return join(prose_with_pictures(block.text, _prose, pre_html), _more(block.left))
+
+
+def _prose(text: str) -> Markup:
+    at = _break(text, is_prose=True)
     if at is None:
-        return join(prose_html(block.text), _more(block.left))
-    rest = block.text[at:].strip("\n")
-    return join(prose_html(block.text[:at].rstrip("\n")), _folded(rest, tag("div", prose_html(rest)), block.left))
+        return prose_html(text)
+    rest = text[at:].strip("\n")
+    return join(prose_html(text[:at].rstrip("\n")), _folded(rest, tag("div", prose_html(rest)), 0))
 
 
 def pre_html(text: str, left: int = 0, paint: Callable[[str], str] | None = None) -> Markup:

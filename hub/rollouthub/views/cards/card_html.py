@@ -16,9 +16,11 @@ from rollouthub.views.cards.card import (
     TurnCards,
     VerdictCard,
 )
+from rollouthub.views.cards.drawn_text import with_pictures
 from rollouthub.views.markup import Markup, join, table, tag
 
 _STATUS = {"ok": ("✓", "ok"), "error": ("✗", "error"), "not run": ("○", "not run")}
+_LONG_ANSWER = 200
 _SHORT_PROMPT = 600
 """Most characters of a system prompt that is not folded."""
 
@@ -60,8 +62,7 @@ def verdict_html(card: VerdictCard, anchor: str | None = None) -> Markup:
     """How it ended: the reward and why."""
     facts: list[tuple[str, str | Markup]] = []
     if card.answer is not None:
-        facts.append(("submitted", pre_html(card.answer.text, card.answer.left) if _has_lines(card.answer) else
-                      tag("code", card.answer.text)))  # fmt: skip
+        facts.append(("submitted", _submitted(card.answer)))
     if card.suspect:
         facts.append(("suspect", card.suspect))
     facts += [(f"seat {name}", number(value)) for name, value in card.seats]
@@ -92,6 +93,12 @@ def verdict_html(card: VerdictCard, anchor: str | None = None) -> Markup:
         id=anchor,
         aria_label="Verdict",
     )
+
+
+def _submitted(answer: CodeBlock | PlainBlock) -> Markup:
+    has_lines = "\n" in answer.text or len(answer.text) > _LONG_ANSWER
+    made = pre_html(answer.text, answer.left) if has_lines else tag("code", answer.text)
+    return with_pictures(answer.text, lambda: made)
 
 
 def _speech(card: SpeechCard) -> Markup:
@@ -169,7 +176,3 @@ def _who(who: str, more: str = "") -> Markup:
 
 def _soft(text: str) -> Markup:
     return tag("span", text, class_="soft")
-
-
-def _has_lines(block: CodeBlock | PlainBlock) -> bool:
-    return "\n" in block.text or len(block.text) > 200
