@@ -19,7 +19,7 @@ _PROLOG = re.compile(r"\s*(?:<\?xml[^<>]{0,200}\?>\s*)?\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnSvg:
     """A document at its place in a text."""
 
     start: int
@@ -27,7 +27,7 @@ class Drawn:
     svg: SvgDocument
 
 
-def drawn_in(text: str) -> Iterator[Drawn]:
+def drawn_in(text: str) -> Iterator[DrawnSvg]:
     """The SVG documents of a text that are shown as pictures."""
     at = -1
     for _ in range(MOST_PICTURES):
@@ -40,7 +40,7 @@ def drawn_in(text: str) -> Iterator[Drawn]:
         except NoPictureError:
             continue
         length = len(part.encode("utf-8", "replace")[: svg.end].decode("utf-8", "ignore"))
-        yield Drawn(at, at + length, svg)
+        yield DrawnSvg(at, at + length, svg)
         at += length - 1
 
 

@@ -49,12 +49,12 @@ class NoPictureError(ValueError):
 
 
 @dataclass(eq=False)
-class Element:
+class SvgElement:
     """An element with what may be in it."""
 
     name: str
     attributes: dict[str, str]
-    children: "list[Element | str]" = field(default_factory=list["Element | str"])
+    children: "list[SvgElement | str]" = field(default_factory=list["SvgElement | str"])
 
     @property
     def targets(self) -> Iterator[str]:
@@ -79,17 +79,17 @@ class SvgDocument:
     """Bytes of the text, in UTF-8, that it was read from."""
 
 
-class _Ended(Exception):
+class _SvgEnded(Exception):
     """The document has ended."""
 
 
-class _Reader:
+class _SvgReader:
     """Reads one document, and stops at its end."""
 
     def __init__(self) -> None:
-        self.open: list[Element | None] = []
+        self.open: list[SvgElement | None] = []
         """The open elements; None for those that are left out."""
-        self.root: Element | None = None
+        self.root: SvgElement | None = None
         self.end = self.elements = self.shapes = self.dashed = 0
         self.left_out: dict[str, None] = {}
         self.rules: dict[str, dict[str, str]] = {}
@@ -103,7 +103,7 @@ class _Reader:
     def read(self, content: bytes) -> None:
         try:
             self._parser.Parse(content, True)
-        except _Ended:
+        except _SvgEnded:
             return
         except expat.ExpatError as error:
             raise NoPictureError(str(error)) from None
@@ -124,7 +124,7 @@ class _Reader:
                 self._style = []
             self.open.append(None)
             return
-        element = Element(name, self._kept(given))
+        element = SvgElement(name, self._kept(given))
         self.shapes += name in _SHAPES
         self.dashed += "stroke-dasharray" in element.attributes
         if above is not None:
@@ -143,7 +143,7 @@ class _Reader:
         if not self.open:
             self.root = element if element is not None and element.name == "svg" else None
             self.end = self._parser.CurrentByteIndex
-            raise _Ended
+            raise _SvgEnded
 
     def _say(self, text: str) -> None:
         if self._style is not None:
@@ -198,14 +198,14 @@ def read_svg(text: str) -> SvgDocument:
     Raises:
         NoPictureError: there is none, or it draws nothing, or too much.
     """
-    reader = _Reader()
+    reader = _SvgReader()
     content = text[:MOST_CHARACTERS].encode("utf-8", "replace")
     reader.read(content)
     if reader.root is None or not reader.shapes or reader.dashed > MOST_DASHED:
         raise NoPictureError("it draws nothing, or too much")
     root = reader.root
     _style(root, reader.rules)
-    known: dict[str, Element] = {}
+    known: dict[str, SvgElement] = {}
     for element in _all(root):
         known.setdefault(element.attributes.get("id", ""), element)
     try:
@@ -219,14 +219,14 @@ def read_svg(text: str) -> SvgDocument:
     return SvgDocument(_written(root, ' xmlns="http://www.w3.org/2000/svg"'), width, height, (*reader.left_out,), end)
 
 
-def _all(element: Element) -> Iterator[Element]:
+def _all(element: SvgElement) -> Iterator[SvgElement]:
     yield element
     for child in element.children:
-        if isinstance(child, Element):
+        if isinstance(child, SvgElement):
             yield from _all(child)
 
 
-def _style(root: Element, rules: dict[str, dict[str, str]]) -> None:
+def _style(root: SvgElement, rules: dict[str, dict[str, str]]) -> None:
     """Give elements what the rules of style sheets say of their name, class and id."""
     for element in _all(root) if rules else ():
         own = element.attributes
@@ -235,20 +235,20 @@ def _style(root: Element, rules: dict[str, dict[str, str]]) -> None:
             own |= rules.get(selector, {})
 
 
-def _drawn(element: Element, known: dict[str, Element], counted: dict[Element, int]) -> int:
+def _drawn(element: SvgElement, known: dict[str, SvgElement], counted: dict[SvgElement, int]) -> int:
     """Number of elements that are drawn for one."""
     if element in counted:
         if not counted[element]:
             raise NoPictureError("it refers to itself")
         return counted[element]
     counted[element] = 0
-    inner = [child for child in element.children if isinstance(child, Element)]
+    inner = [child for child in element.children if isinstance(child, SvgElement)]
     inner += [known[target] for target in element.targets if target in known]
     counted[element] = total = 1 + sum(_drawn(each, known, counted) for each in inner)
     return total
 
 
-def _sides(root: Element) -> tuple[int, int]:
+def _sides(root: SvgElement) -> tuple[int, int]:
     """Width and height of the picture; the document gets a view of its own where it has none."""
     numbers = [float(number) for number in re.findall(r"-?[0-9]*\.?[0-9]+", root.attributes.get("viewBox", ""))]
     if len(numbers) == 4 and min(numbers[2:]) > 0:
@@ -265,7 +265,7 @@ def _sides(root: Element) -> tuple[int, int]:
     return found
 
 
-def _written(element: Element, more: str = "") -> str:
+def _written(element: SvgElement, more: str = "") -> str:
     attributes = "".join(f' {name}="{escape(value)}"' for name, value in element.attributes.items())
     inner = "".join(escape(child) if isinstance(child, str) else _written(child) for child in element.children)
     return f"<{element.name}{more}{attributes}>{inner}</{element.name}>"

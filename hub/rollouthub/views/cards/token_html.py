@@ -62,7 +62,7 @@ def _policy(tokens: SampledTokens) -> str:
     return f"policy {span[0]}" if span[0] == span[1] else f"policies {span[0]} to {span[1]}"
 
 
-class _Found(dict["float | None", tuple[str, str]]):
+class _TokenWords(dict["float | None", tuple[str, str]]):
     """Log-probability → the classes of its tokens, and what is said of it: many tokens have the same one."""
 
     def __missing__(self, logprob: float | None) -> tuple[str, str]:
@@ -79,7 +79,7 @@ class _Found(dict["float | None", tuple[str, str]]):
 def _spans(tokens: SampledTokens, most: int, texts: Sequence[str] | None) -> list[str]:
     """The first tokens. A page may have tens of thousands, so that each is made at a stroke of what is prepared."""
     ids = tokens.ids[:most]
-    found = map(_Found().__getitem__, tokens.logprobs or repeat(None))
+    found = map(_TokenWords().__getitem__, tokens.logprobs or repeat(None))
     masked = repeat("") if tokens.mask is None else ["" if learnt else " masked" for learnt in tokens.mask]
     versions = repeat(tokens.turn.policy_version) if tokens.versions is None else tokens.versions
     policies = ("" if version is None else f", policy {version}" for version in versions)
