@@ -63,11 +63,15 @@ def _headline(at_k: tuple[AtK, ...]) -> AtK | None:
     return None
 
 
-def endings(feed: RunFeed) -> Markup:
-    """How rollouts ended, as one bar with its legend; the reasons to stop and the faults below."""
+def _endings(feed: RunFeed) -> list[tuple[str, int]]:
     counts = feed.counts
     missing = max(0, (feed.info.planned or 0) - counts.effective)
-    parts = ending_parts(counts.kinds.items(), counts.judged, counts.passed, missing)
+    return ending_parts(counts.kinds.items(), counts.judged, counts.passed, missing)
+
+
+def endings(feed: RunFeed) -> Markup:
+    """How rollouts ended, as one bar with its legend; the reasons to stop and the faults below."""
+    parts = _endings(feed)
     if not parts:
         return tag("p", "Nothing has ended yet.", class_="soft")
     total = sum(number for _, number in parts)
@@ -84,14 +88,17 @@ def endings(feed: RunFeed) -> Markup:
 
 
 def charts(feed: RunFeed, summary: GroupSummary | None, rewards: Sequence[Bar]) -> Markup:
-    """Endings, the distribution of rewards, pass@k, and the mean over time."""
+    """Endings, the distribution of rewards, pass@k, and the mean over time; folded below one line with the endings."""
     cards: list[tuple[str, Markup | None]] = [("How rollouts ended", endings(feed))]
     if rewards:
         cards.append(("Rewards", histogram("Rewards of scored rollouts", rewards)))
     if summary is not None and summary.scored and len(summary.at_k) > 1:
         cards.append(("With k samples of a task", _at_k(summary.at_k)))
     cards.append(("Mean reward so far", _over_time(feed.timeline.points)))
-    return tag(
+    parts = _endings(feed)
+    told = ", ".join(f"{number:,} {phrases.ENDING_WORDS[kind]}" for kind, number in parts)
+    bar = shares("How rollouts ended", parts) if parts else None
+    made = tag(
         "div",
         [tag("section", tag("h2", title), inner) for title, inner in cards if inner],
         class_="charts",
@@ -99,6 +106,7 @@ def charts(feed: RunFeed, summary: GroupSummary | None, rewards: Sequence[Bar]) 
         role="group",
         aria_label="Charts",
     )
+    return tag("details", tag("summary", "Charts", bar, tag("span", told, class_="soft")), made, class_="fold")
 
 
 def _at_k(at_k: tuple[AtK, ...]) -> Markup:

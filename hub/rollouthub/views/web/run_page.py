@@ -1,6 +1,7 @@
 """The page of a run: its figures, its charts, what is in flight, and the table of its rollouts."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from rollouthub.views.web.verdict_marks import status
 REVIEW = RowQuery(review=True)
 MOST_COUNTED = 2000
 """Attempts up to which a run's queue of reviews is read for its number alone."""
+_DATE = len("2000-01-01 ")
 MOST_IN_FLIGHT = 40
 """Rollouts in flight that are listed."""
 
@@ -46,7 +48,7 @@ def run_page(opened: OpenedRun, query: RowQuery, start: int, links: Links, event
         f"{shown} ({plain_name(name)})",
         heading(opened, links, "rollouts"),
         *live_parts(opened, links),
-        tag("section", tag("h2", "Rollouts", id="rollouts"), *listed, class_="list"),
+        tag("section", tag("h2", "Rollouts", id="rollouts", class_="sr"), *listed, class_="list"),
         links=links,
         crumbs=crumbs,
         kind="run",
@@ -142,8 +144,9 @@ def title_of(info: RunInfo) -> str:
 
 def about(info: RunInfo) -> str:
     """When and by what the run was played."""
-    ended = f" to {moment(info.finished_at)}" if info.finished_at is not None else ""
-    return f"{plain_name(info.run_id)} · {moment(info.created_at)}{ended} · hub {plain_name(info.hub_version)}"
+    began, ended = moment(info.created_at), moment(info.finished_at)
+    until = f" to {ended.removeprefix(began[:_DATE])}" if info.finished_at is not None else ""
+    return f"{plain_name(info.run_id)} · {began}{until} · hub {plain_name(info.hub_version)}"
 
 
 def _notices(opened: OpenedRun) -> list[Markup]:
@@ -186,7 +189,9 @@ def steering(opened: OpenedRun, links: Links) -> Markup | None:
 
 
 def flight(opened: OpenedRun, links: Links) -> Markup | None:
-    """The rollouts in flight, those longest without news last; None without any."""
+    """The rollouts in flight, those longest without news last, folded below one line with their states; None without
+    any.
+    """
     feed = opened.feed
     if not feed.live:
         return None
@@ -195,11 +200,15 @@ def flight(opened: OpenedRun, links: Links) -> Markup | None:
     heads = [tag("th", title, scope="col") for title in ("state", "task", "sample", "turn", "tokens", "for")]
     more = len(feed.live) - len(rows)
     table = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows))
+    states = Counter(state.state for state in feed.live)
+    told = ", ".join(f"{number:,} in {state}" for state, number in states.most_common())
+    title = f"In flight: {len(feed.live):,}" if plays else f"Left unfinished: {len(feed.live):,}"
     return tag(
-        "section",
-        tag("h2", f"In flight: {len(feed.live):,}" if plays else f"Left unfinished: {len(feed.live):,}"),
+        "details",
+        tag("summary", title, tag("span", told, class_="soft")),
         tag("div", table, class_="wide short", tabindex="0", role="group", aria_label="Rollouts in flight"),
         tag("p", f"and {more:,} more", class_="soft small") if more else None,
+        class_="fold",
     )
 
 
