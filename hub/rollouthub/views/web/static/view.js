@@ -86,6 +86,7 @@
         above.after(...fresh);
         layOut();
         mark(focused);
+        requestAnimationFrame(look);  // a scroll meanwhile may have gone elsewhere
       } catch { /* the server is gone, or busy: the next scroll asks again */ } finally {
         if (ticket === asked) wanted = -1;
       }
@@ -151,9 +152,9 @@
       history.scrollRestoration = "manual";
       scrollTo({ top: top() + asksFor * height - barHeight(), behavior: "instant" });
     }
-    look();
     const back = /^#at-(\d+)$/.exec(location.hash);
-    if (back && total) go(+back[1]);
+    if (back && total) go(+back[1]);  // looks around when it scrolls: from here it would load the beginning over it
+    else look();
     return { next: (by) => go(current < 0 ? Math.max(0, atTop()) : current + by), go, last: () => go(total - 1), changed,
              now: () => mark(false) };
   }
