@@ -290,6 +290,32 @@ async def test_the_queue_has_the_reasons_and_is_worked_through_by_links(run: Pat
     assert RunNotes.read(run).of("g2-0").is_reviewed
 
 
+async def test_the_queue_has_a_link_for_each_reason_and_stays_with_it(run: Path) -> None:
+    async with served(run) as visit:
+        queue = await shown(visit, "run/run?review=yes&filter=turns+%3E+-1")
+        linked = re.findall(r'href="[^"]*/(run/run\?[^"]*review=yes[^"]*)"[^>]*>([^<]*)<span[^>]*>(\d+)<', queue)
+        links = {why.strip(): (path.replace("&amp;", "&"), count) for path, why, count in linked if why}
+        assert {why: count for why, (_, count) in links.items() if why != "Review"} == {
+            "Any reason": "2",
+            "suspect score": "1",
+            "sometimes solved": "1",
+        }
+        path = links["sometimes solved"][0]
+        assert path == "run/run?filter=turns+%3E+-1&review=yes&reason=sometimes+solved"
+        page = await shown(visit, path)
+        (row,) = rows_of(page)
+        assert "sometimes solved" in row
+        assert re.search(r'aria-current="true">sometimes solved <', page)
+        assert 'name="reason" value="sometimes solved"' in page, "a filter stays with it"
+        assert len(rows_of(await shown(visit, path.replace("?", "/rows?")))) == 1
+        rollout = await shown(visit, "run/run/rollout/g1-0?review=yes&reason=sometimes+solved")
+        assert "1 of 1 left to review" in words(rollout)
+        assert await press(visit, rollout, "reviewed") == "run/run?review=yes&reason=sometimes+solved"
+        assert "none is left for this reason" in words(await shown(visit, path))
+        hostile = await shown(visit, "run/run?review=yes&reason=%3Cscript%3E")
+        assert rows_of(hostile) == [] and "<script>" not in hostile
+
+
 async def test_a_review_in_the_list_keeps_its_place_and_one_elsewhere_goes_on_in_its_list(run: Path) -> None:
     async with served(run) as visit:
         queue = await shown(visit, "run/run?review=yes&filter=passed")

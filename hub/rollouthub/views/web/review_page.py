@@ -1,6 +1,7 @@
 """The page with the rollouts of a run that a person should look at, each with the reason."""
 
 from collections import Counter
+from dataclasses import replace
 
 from rollouthub.statistics.amounts import count
 from rollouthub.text import plain_name
@@ -27,10 +28,6 @@ def review_page(
     total, queue = len(found.rows), feed.review
     start = min(max(0, start), max(0, total - 1)) // PAGE_ROWS * PAGE_ROWS
     title = f"{len(queue):,} of {queue.total:,} left to review" if queue.total else "Review"
-    reasons = Counter(reason for place in queue.places for reason in queue.reasons(place))
-    why = tag(
-        "ul", [tag("li", f"{reason} ", tag("b", f"{many:,}")) for reason, many in reasons.most_common()], class_="key"
-    )
     listed: list[Markup | None] = [
         filter_form(links, name, query, filter_problem(found)) if not links.is_static else None,
         RowMaker(feed, name, links, query, form_key).table(found.rows, start, start + PAGE_ROWS)
@@ -38,7 +35,14 @@ def review_page(
         else tag("p", _nothing(len(queue), queue.total), class_="soft", role="status"),
         pages(links, name, query, start, total),
     ]
-    section = tag("section", tag("h2", title), tag("p", _WHICH, class_="soft small"), why, *listed, class_="list")
+    section = tag(
+        "section",
+        tag("h2", title),
+        tag("p", _WHICH, class_="soft small"),
+        _reasons(opened, query, links),
+        *listed,
+        class_="list",
+    )
     crumbs: list[Crumb] = [("runs", links.runs()), (name, links.run(name)), ("review", None)]
     return page(
         f"Review of {title_of(feed.info)} ({plain_name(name)})",
@@ -51,7 +55,33 @@ def review_page(
     )
 
 
+def _reasons(opened: OpenedRun, query: RowQuery, links: Links) -> Markup | None:
+    """The reasons, each with its number and, where there is a server, a link to what waits for it."""
+    queue = opened.feed.review
+    found = Counter(reason for place in queue.places for reason in queue.reasons(place))
+    if not found:
+        return None
+    if links.is_static:
+        return tag(
+            "ul", [tag("li", f"{why} ", tag("b", f"{many:,}")) for why, many in found.most_common()], class_="key"
+        )
+    items = [
+        tag(
+            "li",
+            tag(
+                "a",
+                f"{reason or 'Any reason'} ",
+                tag("span", f"{many:,}", class_="soft"),
+                href=links.run(opened.name, replace(query, reason=reason)),
+                aria_current="true" if reason == query.reason else None,
+            ),
+        )
+        for reason, many in (("", len(queue)), *found.most_common())
+    ]
+    return tag("ul", items, class_="quick", aria_label="Reasons for a review")
+
+
 def _nothing(left: int, total: int) -> str:
     if left:
-        return "No rollout of the queue fits."
+        return "No rollout of the queue fits, or none is left for this reason."
     return f"Nothing is left to review: {count(total, 'rollout')} had a reason." if total else "Nothing needs a review."

@@ -271,6 +271,7 @@ def filter_form(links: Links, run: str, query: RowQuery, problem: tuple[str, int
         tag("div", tag("label", "Order", for_="order"), tag("select", orders, name="order", id="order")),
         tag("input", type="hidden", name="attempts", value="all") if query.attempts else None,
         tag("input", type="hidden", name="review", value="yes") if query.review else None,
+        tag("input", type="hidden", name="reason", value=query.reason) if query.reason else None,
         tag("button", "Show", type="submit"),
         said,
         action=links.run(run),

@@ -32,6 +32,8 @@ class RowQuery:
     """Whether attempts that a later one replaced are listed, too."""
     review: bool = False
     """Whether only what waits for a review is listed."""
+    reason: str = ""
+    """The reason for a review that what is listed has; empty for any."""
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> "RowQuery":
@@ -43,12 +45,13 @@ class RowQuery:
             descending=asked.get("order", "down" if asked.get("sort") == "seq" else "up") != "up",
             attempts=asked.get("attempts") == "all",
             review=asked.get("review") == "yes",
+            reason=asked.get("reason", "")[:MOST_SEARCHED] if asked.get("review") == "yes" else "",
         )
 
     def asked(self) -> dict[str, str]:
         """The query of a URL, without what has its default."""
         found = {"filter": self.filter, "search": self.search, "attempts": "all" if self.attempts else ""}
-        found["review"] = "yes" if self.review else ""
+        found |= {"review": "yes" if self.review else "", "reason": self.reason if self.review else ""}
         if self.sort != AUTO:
             found["sort"] = self.sort
         if self.descending != (self.sort == "seq"):
@@ -86,7 +89,8 @@ class RowLists:
         try:
             return FoundRows(self._list(query))
         except (FilterError, UnknownNameError) as error:
-            return FoundRows(self._list(RowQuery(attempts=query.attempts, review=query.review)), error)
+            plain = RowQuery(attempts=query.attempts, review=query.review, reason=query.reason)
+            return FoundRows(self._list(plain), error)
 
     def _list(self, query: RowQuery) -> RolloutList:
         version = self._feed.review.version if query.review else 0
@@ -97,7 +101,7 @@ class RowLists:
             found = self._feed.rollouts(
                 sort,
                 descending=descending,
-                where=self._waiting(query.filter) if query.review else query.filter,
+                where=self._waiting(query) if query.review else query.filter,
                 search=query.search,
                 effective=not query.attempts,
             )
@@ -115,7 +119,12 @@ class RowLists:
         is_newest_first = query.review or self._feed.info.status == "running"
         return ("seq", not query.descending) if is_newest_first else (BY_TASK, query.descending)
 
-    def _waiting(self, text: str) -> RolloutFilter:
-        """A filter's rows, of which only those that wait for a review now."""
-        where, places = parse_filter(text), self._feed.review.places
-        return RolloutFilter(text, joined([where.bind, lambda _: places.__contains__], is_any=False), where.reads_notes)
+    def _waiting(self, query: RowQuery) -> RolloutFilter:
+        """A filter's rows, of which only those that wait for a review now, or for one reason."""
+        where, review = parse_filter(query.filter), self._feed.review
+        places = review.places
+        if query.reason:
+            places = {place for place in places if query.reason in review.reasons(place)}
+        return RolloutFilter(
+            query.filter, joined([where.bind, lambda _: places.__contains__], is_any=False), where.reads_notes
+        )
