@@ -59,6 +59,33 @@ async def test_the_list_names_runs_states_progress_and_rewards(tmp_path: Path) -
         assert "No run fits" in (await visit.get("?search=zzz")).text
 
 
+async def test_the_list_of_runs_is_sorted_by_links_that_keep_the_search(tmp_path: Path) -> None:
+    for name, rewards in (("alpha", (1.0, 1.0)), ("beta", (0.0, 0.0)), ("gamma", (1.0, 0.0, 1.0))):
+        made = [record(f"g{at}-0", score=Score(reward=reward)) for at, reward in enumerate(rewards)]
+        await write(tmp_path / "runs" / name, made)
+    await write(tmp_path / "runs" / "delta", [])
+
+    def listed(page: str) -> list[str]:
+        return re.findall(r'data-title="run"[^>]*><a href="[^"]*">(\w+)</a>', page)
+
+    async with served(roots=(tmp_path / "runs",)) as visit:
+        page = (await visit.get("")).text
+        (link,) = re.findall(r'href="[^"]*(\?sort=mean[^"]*)">mean reward', page)
+        assert link == "?sort=mean&amp;order=down", "the best first"
+        page = (await visit.get("?sort=mean&order=down")).text
+        assert listed(page) == ["alpha", "gamma", "beta", "delta"]
+        assert 'aria-sort="descending"><a href="' in page
+        assert listed((await visit.get("?sort=mean&order=up")).text) == ["beta", "gamma", "alpha", "delta"]
+        most_done = listed((await visit.get("?sort=done")).text)
+        assert (most_done[0], most_done[-1]) == ("gamma", "delta")
+        assert listed((await visit.get("?sort=run")).text) == ["alpha", "beta", "delta", "gamma"]
+        page = (await visit.get("?search=a&sort=run&order=down")).text
+        assert listed(page) == ["gamma", "delta", "beta", "alpha"]
+        assert "?search=a&amp;sort=run&amp;order=up" in page and "?search=a&amp;sort=mean&amp;order=down" in page
+        for wrong in ("?sort=%3Cscript%3E&order=down", "?sort=ended", "?order=down"):
+            assert sorted(listed((await visit.get(wrong)).text)) == ["alpha", "beta", "delta", "gamma"]
+
+
 async def test_a_runs_page_has_its_figures_charts_and_rollouts(tmp_path: Path) -> None:
     run = await finished_run(tmp_path / "run")
     async with served(run) as visit:

@@ -41,7 +41,7 @@ from rollouthub.views.web.rollout_page import read_rollout, rollout_page
 from rollouthub.views.web.rollout_rows import PAGE_ROWS
 from rollouthub.views.web.row_query import RowQuery
 from rollouthub.views.web.run_page import run_page
-from rollouthub.views.web.runs_page import RunLine, runs_page
+from rollouthub.views.web.runs_page import RunLine, RunsQuery, runs_page
 from rollouthub.views.web.served_media import served_media
 from rollouthub.views.web.tasks_page import tasks_page
 
@@ -173,7 +173,7 @@ class RunBundle:
         tallies = Tallies()
         tallies.read(seen)
         lines = [RunLine(each, run.name, tallies.of(each)) for each, run in zip(seen, self._runs, strict=True)]
-        return runs_page(lines, "", 0, self._links(0, has_comparison=has_comparison))
+        return runs_page(lines, RunsQuery(), 0, self._links(0, has_comparison=has_comparison))
 
     def _write_board(self, folder: Path) -> None:
         """The leaderboard, and beside each run the receipt that it has."""

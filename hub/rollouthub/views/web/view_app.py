@@ -45,7 +45,7 @@ from rollouthub.views.web.rollout_page import read_rollout, rollout_json, rollou
 from rollouthub.views.web.rollout_rows import MOST_ROWS_AT_ONCE, PAGE_ROWS
 from rollouthub.views.web.row_query import RowQuery
 from rollouthub.views.web.run_page import live_fragment, rows_fragment, run_page
-from rollouthub.views.web.runs_page import RunLine, runs_page
+from rollouthub.views.web.runs_page import RunLine, RunsQuery, runs_page
 from rollouthub.views.web.served_media import served_media
 from rollouthub.views.web.steering_page import ActionOrder, WebPerson, asking_page, done_page, perform
 from rollouthub.views.web.tasks_page import task_page, tasks_page
@@ -131,7 +131,7 @@ class ViewPages:
         lines = [RunLine(run, self._runs.name_of(run.directory), self._runs.tally(run)) for run in runs]
         html = runs_page(
             lines,
-            request.query_params.get("search", ""),
+            RunsQuery.of(request.query_params),
             asked_number(request, "offset", 0),
             self._links,
             events=f"{self._guard.place}events",
