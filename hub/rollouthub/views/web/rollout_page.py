@@ -22,6 +22,7 @@ from rollouthub.views.web.opened_runs import OpenedRun
 from rollouthub.views.web.page_frame import Crumb, page
 from rollouthub.views.web.rollout_content import rollout_content
 from rollouthub.views.web.row_query import RowQuery
+from rollouthub.views.web.time_chart import time_chart
 from rollouthub.views.web.verdict_marks import mark, reward, verdict_at
 
 MOST_SAMPLES = 64
@@ -286,7 +287,7 @@ def _facts(rollout: Rollout, links: Links, run: str) -> Markup:
         for fault in rollout.faults[:8]
     ]
     more = tag("details", tag("summary", "Facts of the record"), _record(rollout, links, run), class_="facts")
-    return tag("section", *parts, more, class_="score")
+    return tag("section", *parts, more, time_chart(rollout), class_="score")
 
 
 def _record(rollout: Rollout, links: Links, run: str) -> Markup:
