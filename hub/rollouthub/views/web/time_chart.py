@@ -15,7 +15,7 @@ _WIDTH, _LEAST = 1000.0, 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimedCall:
     """Something that took time."""
 
     name: str
@@ -27,16 +27,16 @@ class Span:
     turn: int | None = None
 
 
-def spans_of(rollout: Rollout) -> Iterator[Span]:
+def spans_of(rollout: Rollout) -> Iterator[TimedCall]:
     """The stages around the agent's turn, in their order, and its model and tool calls by their times."""
     timings = rollout.timings
     calls = [
         span
         for turn in rollout.turns
         for span in (
-            Span(f"{turn_number(turn.index)}: model", "model", turn.started, turn.seconds, turn.index),
+            TimedCall(f"{turn_number(turn.index)}: model", "model", turn.started, turn.seconds, turn.index),
             *(
-                Span(
+                TimedCall(
                     plain_name(call.name), "broke" if call.is_error else "tool", call.started, call.seconds, turn.index
                 )
                 for call in turn.tool_calls
@@ -49,10 +49,10 @@ def spans_of(rollout: Rollout) -> Iterator[Span]:
     yield from _stages((("verify", timings.verify), ("close", timings.close)), ends)
 
 
-def _stages(stages: Sequence[tuple[str, float]], began: float) -> Iterator[Span]:
+def _stages(stages: Sequence[tuple[str, float]], began: float) -> Iterator[TimedCall]:
     for name, took in stages:
         if took > 0:
-            yield Span(name, "stage", began, took)
+            yield TimedCall(name, "stage", began, took)
         began += took
 
 
@@ -72,7 +72,7 @@ def time_chart(rollout: Rollout) -> Markup | None:
     )
 
 
-def _row(span: Span, scale: float) -> Markup:
+def _row(span: TimedCall, scale: float) -> Markup:
     width = max(_LEAST, span.seconds * scale)
     left = min(span.began * scale, _WIDTH - width)
     bar = tag("rect", x=left, y="0", width=width, height="10", class_=f"time {span.kind}")
