@@ -290,6 +290,20 @@ async def test_the_queue_has_the_reasons_and_is_worked_through_by_links(run: Pat
     assert RunNotes.read(run).of("g2-0").is_reviewed
 
 
+async def test_each_tag_is_a_quick_filter_with_its_number(run: Path) -> None:
+    tags = ("odd", 'reward "hack" & <b>', "a\\b")
+    add(run, NoteChange("g1-0", tags=tags), NoteChange("g2-0", tags=("odd",)), by="anna")
+    async with served(run) as visit:
+        page = await shown(visit, "run/run")
+        links = re.findall(r'href="[^"]*/(run/run\?filter=tag[^"]*)"[^>]*>#(.*?) <span[^>]*>(\d+)<', page)
+        assert [(unescape(name), count) for _, name, count in links] == [
+            ("odd", "2"),
+            *((each, "1") for each in tags[1:]),
+        ]
+        for path, _, count in links:
+            assert len(rows_of(await shown(visit, unescape(path)))) == int(count)
+
+
 async def test_the_queue_has_a_link_for_each_reason_and_stays_with_it(run: Path) -> None:
     async with served(run) as visit:
         queue = await shown(visit, "run/run?review=yes&filter=turns+%3E+-1")

@@ -6,10 +6,11 @@ from typing import Protocol
 
 from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.filter import quoted_text
 from rollouthub.live.follow.note_columns import noted_flag
 from rollouthub.live.follow.row_previews import CHARACTERS, RowPreview
 from rollouthub.statistics.amounts import NONE, dollars, seconds, short
-from rollouthub.text import plain_name
+from rollouthub.text import one_line, plain_name
 from rollouthub.views.markup import Markup, join, tag
 from rollouthub.views.note_words import note_mark
 from rollouthub.views.web.links import ALL, Links
@@ -19,6 +20,8 @@ from rollouthub.views.web.verdict_marks import mark, reward, verdict_at
 PAGE_ROWS = 100
 """Rollouts on a page."""
 MOST_ROWS_AT_ONCE = 400
+_MOST_TAGS = 12
+"""Most tags that have a link, those of most rollouts."""
 _Cell = Callable[[AttemptColumns, int], "str | Markup"]
 
 
@@ -281,10 +284,13 @@ def filter_form(links: Links, run: str, query: RowQuery, problem: tuple[str, int
 
 
 def quick_filters(feed: RunFeed, links: Links, run: str, query: RowQuery) -> Markup:
-    """Filters that people use most, each a link with its number of rollouts."""
+    """Filters that people use most, and the tags, each a link with its number of rollouts."""
     items: list[Markup] = []
-    for name, (text, number) in QUICK.items():
-        if (count := number(feed)) or not text:
+    filters = [(name, text, number(feed)) for name, (text, number) in QUICK.items()]
+    tags = feed.notes.tags().most_common(_MOST_TAGS)
+    filters += [(f"#{one_line(each, 40)}", f"tag == {quoted_text(each)}", count) for each, count in tags]
+    for name, text, count in filters:
+        if count or not text:
             found = replace(ALL, filter=text, sort=query.sort, descending=query.descending)
             inner = (f"{name} ", tag("span", f"{count:,}", class_="soft"))
             current = "true" if (query.filter, query.search) == (text, "") else None
