@@ -60,6 +60,7 @@ def test_a_tools_drawing_is_a_picture_and_its_other_text_is_not_folded() -> None
     assert "<details" not in page
     assert "made:" in page
     assert len(drawn(block_html(CodeBlock(CIRCLE, "svg", "picture")))) == 1
+    assert drawn(block_html(PlainBlock(f"<html><DIV>{CIRCLE}</DIV></html>"))) == [], "an icon of a web page"
 
 
 @pytest.mark.parametrize(

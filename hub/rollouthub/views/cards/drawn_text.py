@@ -15,6 +15,7 @@ _BEGIN = "<svg"
 _FENCE = re.compile(r"(?:\A|\n)```[\w+-]{0,20}[ \t]*\n\s*\Z")
 _FENCE_CHARACTERS = 60
 _FENCE_END = re.compile(r"\s{0,60}```[ \t]*(?:\n|\Z)")
+_PAGE = re.compile(r"<(?:html|head|body|div)\b", re.IGNORECASE)
 _PROLOG = re.compile(r"\s*(?:<\?xml[^<>]{0,200}\?>\s*)?\Z")
 
 
@@ -59,9 +60,12 @@ def _folded(made: Markup) -> Markup:
 
 
 def with_pictures(text: str, made: Callable[[], Markup]) -> Markup:
-    """A text that is shown as it is, after the pictures that it holds; folded where it is one document alone."""
+    """A text that is shown as it is, after the pictures that it holds; folded where it is one document alone.
+
+    Those of a web page, such as its icons, stay text.
+    """
     found = list(drawn_in(text)) if _BEGIN in text else []
-    if not found:
+    if not found or _PAGE.search(text, 0, found[0].start) is not None:
         return made()
     first, last = found[0], found[-1]
     is_alone = len(found) == 1 and _PROLOG.match(text[: first.start]) is not None and not text[last.end :].strip()
