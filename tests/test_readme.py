@@ -101,6 +101,7 @@ STAND_INS = {
 """
 FROM_COLD = "README.md"
 """Its commands are started as a user's are; those of the other documents are forks of a `hub` that is loaded."""
+STRICT = "import warnings; warnings.simplefilter('error')\n"
 SECONDS = 300.0
 """Most that one command takes."""
 ROW = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
@@ -220,8 +221,13 @@ class Reader:
 
     def _run_python(self, block: Block) -> None:
         compile(block.text, self._place(block), "exec")
-        if block.file is None and block.text.startswith(("import ", "from ")):
+        if block.file is not None or not block.text.startswith(("import ", "from ")):
+            return
+        if self._document.name == FROM_COLD:
             self._check(block, [sys.executable, "-W", "error", "-c", block.text])
+        else:
+            program = STRICT + block.text
+            self._see(block, warm().run([], self._folder, self._variables(block), SECONDS, program=program))
 
     def _check(self, block: Block, command: list[str]) -> None:
         variables = self._variables(block)

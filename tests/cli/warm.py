@@ -201,4 +201,4 @@ def wait(number: int, more: tuple[str, ...] = ()) -> None:
     os.environ.update(environment)
     tempfile.tempdir = None  # of the variables of whoever started this
     sys.argv[1:] = arguments
-    exec(program, {"__name__": "__main__"})
+    exec(program, vars(sys.modules["__main__"]))
