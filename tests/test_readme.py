@@ -131,16 +131,18 @@ def blocks(document: Path) -> Iterator[Block]:
         yield Block(found[2], found[3], text.count("\n", 0, found.start(2)) + 1, found[1])
 
 
-def hub_alone(text: str) -> list[list[str]] | None:
-    """The arguments of each command of a block, where each is `hub` and nothing of a shell's but quotes and comments
-    is around it; else None.
+def hub_alone(text: str) -> list[tuple[list[str], str | None]] | None:
+    """The arguments of each command of a block, and the file that its output goes to, where each is `hub` and nothing
+    of a shell's but that, quotes and comments is around it; else None.
     """
-    lines = text.replace("\\\n", " ").splitlines()
-    if any(
-        not line.startswith("hub ") or re.search(r"[|&;<>$`*~]", re.sub(r"'[^']*'|#.*", "", line)) for line in lines
-    ):
-        return None
-    return [shlex.split(line, comments=True)[1:] for line in lines]
+    found: list[tuple[list[str], str | None]] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        command, _, file = line.partition(" > ")
+        is_plain = not re.search(r"[|&;<>$`*~]", re.sub(r"'[^']*'|#.*", "", command)) and re.fullmatch(r"[\w.-]*", file)
+        if not line.startswith("hub ") or not is_plain:
+            return None
+        found.append((shlex.split(command, comments=True)[1:], file or None))
+    return found
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -216,8 +218,11 @@ class Reader:
         if commands is None:
             self._check(block, ["bash", "-euo", "pipefail", "-c", text])
             return
-        for command in commands:
-            self._see(block, warm().run(command, self._folder, self._variables(block), SECONDS))
+        for command, file in commands:
+            done = warm().run(command, self._folder, self._variables(block), SECONDS)
+            if file is not None:
+                (self._folder / file).write_text(done.stdout)
+            self._see(block, done)
 
     def _run_python(self, block: Block) -> None:
         compile(block.text, self._place(block), "exec")
