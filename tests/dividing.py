@@ -12,7 +12,10 @@ DOCUMENTS = "tests/test_readme.py"
 """Minutes in all, and nothing that its tests share: each goes to whichever process is free."""
 CLUSTER = "tests/cluster/"
 """Its files share a cluster, which takes seconds to start: they go to one process."""
-LONGEST = (CLUSTER, DOCUMENTS, "tests/registry/publish/", "tests/hosting/wall/", "tests/contract/", "tests/cli/")
+LITELLM = ("tests/models/", "tests/gateway/model_api/")
+"""Their files load litellm, which takes seconds: they go to one process."""
+LONG = ("tests/registry/publish/", "tests/hosting/wall/", "tests/contract/", "tests/cli/")
+LONGEST = (CLUSTER, DOCUMENTS, *LITELLM, *LONG)
 """Begun last, one of these would keep a single process busy when the others are done."""
 
 
@@ -21,7 +24,7 @@ __all__ = ["Division", "Producer", "longest_first", "turned"]
 
 
 class Division(LoadFileScheduling):
-    """By file, but for the documents and the cluster."""
+    """By file, but for the documents, the cluster and litellm."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
@@ -30,6 +33,8 @@ class Division(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(CLUSTER):
             return CLUSTER
+        if nodeid.startswith(LITELLM):
+            return "litellm"
         return nodeid if nodeid.startswith(DOCUMENTS) else super()._split_scope(nodeid)
 
 

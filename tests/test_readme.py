@@ -101,6 +101,7 @@ STAND_INS = {
 """
 FROM_COLD = "README.md"
 """Its commands are started as a user's are; those of the other documents are forks of a `hub` that is loaded."""
+STRICT = "import warnings; warnings.simplefilter('error')\n"
 SECONDS = 300.0
 """Most that one command takes."""
 ROW = {"question": "What is 2 + 2?", "answer": "Two and two are 4.\n#### 4"}
@@ -130,16 +131,18 @@ def blocks(document: Path) -> Iterator[Block]:
         yield Block(found[2], found[3], text.count("\n", 0, found.start(2)) + 1, found[1])
 
 
-def hub_alone(text: str) -> list[list[str]] | None:
-    """The arguments of each command of a block, where each is `hub` and nothing of a shell's but quotes and comments
-    is around it; else None.
+def hub_alone(text: str) -> list[tuple[list[str], str | None]] | None:
+    """The arguments of each command of a block, and the file that its output goes to, where each is `hub` and nothing
+    of a shell's but that, quotes and comments is around it; else None.
     """
-    lines = text.replace("\\\n", " ").splitlines()
-    if any(
-        not line.startswith("hub ") or re.search(r"[|&;<>$`*~]", re.sub(r"'[^']*'|#.*", "", line)) for line in lines
-    ):
-        return None
-    return [shlex.split(line, comments=True)[1:] for line in lines]
+    found: list[tuple[list[str], str | None]] = []
+    for line in text.replace("\\\n", " ").splitlines():
+        command, _, file = line.partition(" > ")
+        is_plain = not re.search(r"[|&;<>$`*~]", re.sub(r"'[^']*'|#.*", "", command)) and re.fullmatch(r"[\w.-]*", file)
+        if not line.startswith("hub ") or not is_plain:
+            return None
+        found.append((shlex.split(command, comments=True)[1:], file or None))
+    return found
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -215,13 +218,21 @@ class Reader:
         if commands is None:
             self._check(block, ["bash", "-euo", "pipefail", "-c", text])
             return
-        for command in commands:
-            self._see(block, warm().run(command, self._folder, self._variables(block), SECONDS))
+        for command, file in commands:
+            done = warm().run(command, self._folder, self._variables(block), SECONDS)
+            if file is not None:
+                (self._folder / file).write_text(done.stdout)
+            self._see(block, done)
 
     def _run_python(self, block: Block) -> None:
         compile(block.text, self._place(block), "exec")
-        if block.file is None and block.text.startswith(("import ", "from ")):
+        if block.file is not None or not block.text.startswith(("import ", "from ")):
+            return
+        if self._document.name == FROM_COLD:
             self._check(block, [sys.executable, "-W", "error", "-c", block.text])
+        else:
+            program = STRICT + block.text
+            self._see(block, warm().run([], self._folder, self._variables(block), SECONDS, program=program))
 
     def _check(self, block: Block, command: list[str]) -> None:
         variables = self._variables(block)

@@ -1,6 +1,7 @@
 """The hub beside a server of batches, as tests of batches run it, and what its records say."""
 
 import json
+import os
 import signal
 import subprocess
 from collections import Counter
@@ -13,12 +14,18 @@ import anyio.to_thread
 
 from rollouthub import Rollout
 from rollouthub.store import open_run
-from tests.cli.conftest import Done, Hub, started
+from tests.cli.conftest import Done, environment, hub_in, warm
+from tests.cli.warm import HUB, OF_OPENAI
 from tests.models.openai_server import MODEL, OpenAIServer
 
 NAME = f"openai/{MODEL}"
 PLAY = ("run", "arithmetic", "-a", "single_turn", "-m", NAME, "--lane", "openai", "--limit", "4", "--repeats", "2")
 PRICES = ("--price-prompt", "2", "--price-output", "4")
+SOON = """\
+import rollouthub.models.openai.batch_queue as queue
+queue.QUIET_SECONDS, queue.FIRST_POLL_SECONDS = 1.0, 0.1
+"""
+"""Has a hub wait less for the next request, and ask sooner what became of a batch."""
 POEMS = '''
 from rollouthub import Environment, EnvironmentConfig, Public, Score, Secret, Submission, Task
 from rollouthub.authoring.rewards import Criterion, Judge
@@ -62,8 +69,8 @@ def say(body: dict[str, Any]) -> str:
 class Hubs:
     """The hub of these tests: beside a server in this process."""
 
-    def __init__(self, hub: Hub, folder: Path, url: str) -> None:
-        self._hub, self._folder = hub, folder
+    def __init__(self, folder: Path, url: str) -> None:
+        self._hub, self._folder = hub_in(folder, OF_OPENAI, SOON), folder
         self.keys = {"OPENAI_API_KEY": "hush-hush-hush", "OPENAI_BASE_URL": url}
 
     async def __call__(self, *arguments: str | Path) -> Done:
@@ -72,16 +79,20 @@ class Hubs:
 
     async def ended_by(self, server: OpenAIServer, number: signal.Signals, *arguments: str | Path) -> int:
         """Start it, wait until a batch is at the server and was asked about, and send it a signal; its exit code."""
+        words, variables = [*map(str, arguments)], environment(**self.keys)
+        started: list[int] = []
+        run = partial(warm(OF_OPENAI).run, words, self._folder, variables, 120, program=SOON + HUB)
+        ended: list[subprocess.CompletedProcess[str]] = []
 
-        def wait(run: subprocess.Popen[str]) -> int:
-            run.communicate(timeout=60)
-            return run.returncode
+        async def wait() -> None:
+            ended.append(await anyio.to_thread.run_sync(partial(run, on_start=started.append)))
 
-        with started(self._folder, *arguments, **self.keys) as run:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
             with anyio.fail_after(60):
                 await server.polled.wait()
-            run.send_signal(number)
-            return await anyio.to_thread.run_sync(wait, run)
+            os.kill(started[0], number)
+        return ended[0].returncode
 
 
 def records(directory: Path) -> list[Rollout]:

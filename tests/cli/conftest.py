@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from .warm import HUB as PROGRAM
 from .warm import WarmHub, warm_hub
 
-HUB = [sys.executable, "-c", "from rollouthub.cli.main import main; main()"]
+HUB = [sys.executable, "-c", PROGRAM]
 KEYS = ("HOSTED_VLLM_API_BASE", "HOSTED_VLLM_API_KEY", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE")
 
 
@@ -57,15 +58,15 @@ def warm(more: tuple[str, ...] = ()) -> WarmHub:
     return until_exit.enter_context(warm_hub(more))
 
 
-def hub_in(folder: Path, loads: tuple[str, ...] = ()) -> Hub:
-    """Runs `hub` with arguments in a folder, in a fork of one that has loaded these, too."""
+def hub_in(folder: Path, loads: tuple[str, ...] = (), before: str = "") -> Hub:
+    """Runs `hub` with arguments in a folder, in a fork of one that has loaded these, and does `before` first."""
 
     def run(*arguments: str | Path, timeout: float = 180, **more: str) -> Done:
         words, variables = [*map(str, arguments)], environment(**more)
         if warm(loads).reads_the_same(variables):
-            return Done(warm(loads).run(words, folder, variables, timeout))
+            return Done(warm(loads).run(words, folder, variables, timeout, program=before + PROGRAM))
         given: dict[str, Any] = {"cwd": folder, "env": variables, "timeout": timeout, "check": False}
-        return Done(subprocess.run([*HUB, *words], capture_output=True, text=True, **given))
+        return Done(subprocess.run([*HUB[:-1], before + PROGRAM, *words], capture_output=True, text=True, **given))
 
     return run
 

@@ -18,8 +18,6 @@ from tests.cli.batched_hub import (
     say,
     without,
 )
-from tests.cli.conftest import hub_in
-from tests.cli.warm import OF_OPENAI
 from tests.models.openai_server import OpenAIServer
 
 
@@ -31,7 +29,7 @@ async def server() -> OpenAIServer:
 @pytest.fixture
 async def hubs(server: OpenAIServer, tmp_path: Path) -> AsyncGenerator[Hubs]:
     async with server.serve() as url:
-        yield Hubs(hub_in(tmp_path, OF_OPENAI), tmp_path, url)
+        yield Hubs(tmp_path, url)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -115,13 +115,17 @@ class WarmHub:
         timeout_seconds: float,
         stdin: bytes | None = None,
         program: str = HUB,
+        on_start: Callable[[int], None] = lambda pid: None,
     ) -> subprocess.CompletedProcess[str]:
-        """As `subprocess.run` with captured output; `stdin` is what fits into a pipe, `program` what `-c` would run."""
+        """As `subprocess.run` with captured output; `stdin` is what fits into a pipe, `program` what `-c` would run.
+        `on_start` is told the process's id.
+        """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, _readable(stdin) as given:
             asked = json.dumps([command, str(folder), dict(environment), program]).encode()
             self._line.settimeout(LOADING_SECONDS)
             socket.send_fds(self._line, [asked], [given, out.fileno(), err.fileno()])
             pid = int(self._line.recv(64))
+            on_start(pid)
             self._line.settimeout(timeout_seconds)
             try:
                 code = int(self._line.recv(64))
@@ -197,4 +201,4 @@ def wait(number: int, more: tuple[str, ...] = ()) -> None:
     os.environ.update(environment)
     tempfile.tempdir = None  # of the variables of whoever started this
     sys.argv[1:] = arguments
-    exec(program, {"__name__": "__main__"})
+    exec(program, vars(sys.modules["__main__"]))

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-import anthropic
 import openai
 import pytest
 from mcp import Client
@@ -56,6 +55,8 @@ async def responses(address: SeatAddress, shown: Shown) -> None:
 
 async def messages(address: SeatAddress, shown: Shown) -> None:
     """With Anthropic's client."""
+    import anthropic
+
     parts: list[Any] = [
         {"type": "text", "text": block.text}
         if isinstance(block, TextContent)

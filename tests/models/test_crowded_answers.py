@@ -26,7 +26,7 @@ KEYS = Credentials({"HOSTED_VLLM_API_KEY": "k" * 8, "SGLANG_API_KEY": "k" * 8})
 
 def many(value: str) -> str:
     """A list of this value, of four mebibytes."""
-    return f"[{','.join([value] * (SIZE // (len(value) + 1)))}]"
+    return f"[{f'{value},' * (SIZE // (len(value) + 1) - 1)}{value}]"
 
 
 MESSAGES, NAMES, PLACES = many('{"message":{}}'), many('""'), many('{"offset":0,"length":0}')

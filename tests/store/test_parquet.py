@@ -15,7 +15,6 @@ from rollouthub.score import Component, Score, VerifierRef
 from rollouthub.store import open_run
 from tests.store.records import conversation, names_in, record, write
 
-datasets: Any = pytest.importorskip("datasets")
 parquet: Any = pytest.importorskip("pyarrow.parquet")
 
 SCORE = Score(
@@ -113,6 +112,7 @@ async def test_a_segment_is_a_training_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("table", ["rollouts", "turns", "segments"])
 async def test_datasets_and_pandas_read_every_table(table: Table, tmp_path: Path) -> None:
+    datasets: Any = pytest.importorskip("datasets")  # it takes seconds to load
     rows = await exported(tmp_path, table)
     found = datasets.Dataset.from_parquet(str(tmp_path / "out.parquet"), cache_dir=str(tmp_path / "cache"))
     assert found["rollout_id"][:] == [row["rollout_id"] for row in rows]

@@ -2,11 +2,10 @@
 
 import base64
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-import anthropic
 import openai
 import pytest
-from anthropic.types import DocumentBlockParam, MessageParam
 from openai.types.chat import ChatCompletionContentPartParam, ChatCompletionMessageParam
 from openai.types.responses import (
     ResponseFunctionCallOutputItemListParam,
@@ -20,6 +19,9 @@ from rollouthub.messages import data_url, digest_of, media_of
 from rollouthub.protocols import SeatAddress
 from tests.engine.attached_world import PAPER, SOUND
 from tests.gateway.outside import harness
+
+if TYPE_CHECKING:
+    from anthropic.types import DocumentBlockParam, MessageParam
 
 Ask = Callable[[SeatAddress], Awaitable[None]]
 ENCODED, HEARD = base64.b64encode(PAPER).decode(), base64.b64encode(SOUND).decode()
@@ -56,6 +58,8 @@ async def responses(address: SeatAddress) -> None:
 
 async def messages(address: SeatAddress) -> None:
     """With Anthropic's client: a document in a message and in a tool's result."""
+    import anthropic
+
     paper: DocumentBlockParam = {
         "type": "document",
         "source": {"type": "base64", "media_type": "application/pdf", "data": ENCODED},

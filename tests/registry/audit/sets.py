@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from typer.testing import CliRunner
 
 from rollouthub.errors import HubError, UsageError
 from rollouthub_registry.audit.command import audit
+from tests.cli.conftest import warm
 
 SEEDED = '''
 """Sums: every fourth is paid for nothing, and every fourth has a wrong reference."""
@@ -118,9 +117,6 @@ def hub_audit(*arguments: str | Path) -> Said:
 
 def started_audit(folder: Path, *arguments: str | Path) -> Said:
     """Run `hub audit` in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *map(str, arguments)],
-        cwd=folder, env=os.environ | {"XDG_DATA_HOME": str(folder)}, capture_output=True, text=True, timeout=120,
-        check=False,
-    )  # fmt: skip
+    variables = os.environ | {"XDG_DATA_HOME": str(folder)}
+    done = warm().run([*map(str, arguments)], folder, variables, 120, program=_PROGRAM)
     return Said(done.returncode, done.stdout, done.stderr)

@@ -57,11 +57,11 @@ class Large(Environment[EnvironmentConfig]):
         return (assistant(self.task.secret.answer or ""),)
 
     async def verify(self, submission: Submission) -> float:
-        taken = bytearray(b"x" * 4 * TAKEN)
+        taken = bytearray(b"x" * TAKEN)
         return float(submission.final == self.task.secret.answer and len(taken) > 0)
 
 
 async def test_an_audit_tells_the_memory_of_the_verifier() -> None:
-    (audit,) = await audited(Large, only=("oracle", "verifier"))
+    (audit,) = await audited(Large, only=("oracle",))
     assert audit.verify_bytes >= TAKEN
     assert f"{audit.verify_bytes / MIB:,.0f} MiB" in audit.verifier_took

@@ -1,27 +1,30 @@
 """What `hub publish` finds by attacking and auditing, and what everyone can read of it."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from rollouthub.event_loop import run_async
+from rollouthub_registry.audit.audit_run import chosen
 from rollouthub_registry.audit.task_finding import ProbeResult, TaskAudit, TaskFinding
 from rollouthub_registry.bundle.attestation import AuditSummary, audit_words
+from rollouthub_registry.bundle.bundle import build_bundle
 from rollouthub_registry.check.check_finding import Finding
 from rollouthub_registry.check.defect_class import DEFECTS
 from rollouthub_registry.check.thorough.attack import AttackResult, Vulnerability
+from rollouthub_registry.check.thorough.attacks import ATTACKS
 from rollouthub_registry.names import Release
-from rollouthub_registry.publish.audited import Audited
+from rollouthub_registry.publish.audited import Audited, attack_and_audit
 from rollouthub_registry.publish.console import Silent
-from rollouthub_registry.publish.gate import Passed
+from rollouthub_registry.publish.gate import Passed, install_apart
 from rollouthub_registry.publish.publication import PublishRequest, publish
 from rollouthub_registry.publish.publish_error import ChecksFailed
+from rollouthub_registry.publish.statement import signed_statement
 from rollouthub_registry.publish.steps import Steps
 from rollouthub_registry.server.directory_layout import Layout
+from rollouthub_registry.trust.keys import Key
 from rollouthub_registry.trust.signatures import open_envelope, parse_envelope
-from tests.cli.conftest import (
-    Hub,
-    hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
-)
 from tests.registry.publish.environments import QUICK, write_environment
 
 TOLD = "the answer is 4711"
@@ -77,6 +80,25 @@ def test_a_problem_is_enough_for_a_refusal_that_names_it() -> None:
     assert len(refused.problems) == 2
 
 
+def test_what_attacks_and_probes_find_refuses_it_and_its_class_is_signed_where_it_is_published_all_the_same(
+    tmp_path: Path, home: dict[str, str]
+) -> None:
+    """With two probes and two attacks; the next two publish it whole."""
+    bundle = build_bundle(write_environment(tmp_path / "words", {"verify.py": GUESSED}), tmp_path / "bundle")
+    attacks = [attack for attack in ATTACKS if attack.name in ("listings", "verbs")]
+    probing = partial(attack_and_audit, probes=chosen(("constants", "null"), ()), attacks=attacks)
+    audited = run_async(probing, install_apart(bundle, tmp_path), QUICK)
+    passed = Passed((), f"sha256:{'0' * 64}", (), audited)
+    assert not passed.is_good
+    assert any("constants (floor)" in problem for problem in audited.problems)
+    signed = parse_envelope(signed_statement(bundle, passed, QUICK, (), Key.generate()))
+    said = open_envelope(signed).statement.predicate
+    assert not said.check.passed
+    assert said.audit is not None
+    assert by_class(said.audit) == {attacks[0].leak: "held", attacks[1].leak: "held", "floor": "broke"}
+
+
+@pytest.mark.soak
 def test_a_verifier_that_can_be_gamed_is_refused(tmp_path: Path, home: dict[str, str]) -> None:
     folder = write_environment(tmp_path / "words", {"verify.py": GUESSED})
     with pytest.raises(ChecksFailed, match="problems under attack and audit") as refused:
@@ -85,6 +107,7 @@ def test_a_verifier_that_can_be_gamed_is_refused(tmp_path: Path, home: dict[str,
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.soak
 def test_a_verifier_that_can_be_gamed_has_its_class_signed_where_it_is_published_all_the_same(
     tmp_path: Path, home: dict[str, str]
 ) -> None:
@@ -96,13 +119,3 @@ def test_a_verifier_that_can_be_gamed_has_its_class_signed_where_it_is_published
     assert not said.check.passed
     assert by_class(said.audit)["floor"] == "broke"
     assert by_class(said.audit)["L5"] == "held"
-
-
-def test_info_says_that_a_publication_was_not_audited(
-    tmp_path: Path,
-    home: dict[str, str],
-    hub: Hub,  # noqa: F811
-) -> None:
-    folder, to = write_environment(tmp_path / "words"), (tmp_path / "hub").as_uri()
-    publish(PublishRequest(folder, to, QUICK, is_quick=True), home, Steps(Silent()))
-    assert "audit      not audited" in hub("info", "lab/words", "--registry", to).out

@@ -28,6 +28,10 @@ from rollouthub_registry.trust.keys import Key, config_folder, load_key
 from rollouthub_registry.trust.pins import Pins
 from rollouthub_registry.trust.signed_audits import open_audit, sign_audit
 from rollouthub_registry.trust.trust_error import SignatureRefused
+from tests.cli.conftest import (
+    Hub,
+    hub,  # pyright: ignore[reportUnusedImport]  # noqa: F401  # a fixture
+)
 from tests.registry.publish.conftest import home_in
 from tests.registry.publish.environments import MANIFEST, QUICK, write_environment
 from tests.registry.server.serving import served
@@ -90,7 +94,7 @@ def test_a_new_cheat_is_run_against_everything_and_changes_the_badge(
     tmp_path: Path, filled: Path, home: dict[str, str]
 ) -> None:
     (tmp_path / "cheat.py").write_text(CHEAT)
-    only = ("--add-cheat", tmp_path / "cheat.py", "--only", "ask-nicely", "--limit", "1")
+    only = ("--add-cheat", tmp_path / "cheat.py", "--only", "ask-nicely", "--limit", "1", "--wall", QUICK.wall)
     said = hub_registry("registry", "audit", filled, *only, "--json")
     assert said.exit_code == 1, said.output
     found = {each["name"]: each for each in json.loads(said.stdout)["packages"]}
@@ -117,7 +121,8 @@ def test_nothing_that_another_key_said_is_signed_again(tmp_path: Path, filled: P
     """Who can write the folder plants an audit in which all holds, and another that is none."""
     stranger = Key.generate()
     (tmp_path / "cheat.py").write_text(CHEAT)
-    only = ("--add-cheat", tmp_path / "cheat.py", "--only", "ask-nicely", "--limit", "1", "--package", "lab/words")
+    cheat = ("--add-cheat", tmp_path / "cheat.py", "--only", "ask-nicely", "--wall", QUICK.wall)
+    only = (*cheat, "--limit", "1", "--package", "lab/words")
     layout = Layout(filled)
     with open_registry(filled) as kept:
         digest = kept.get(WORDS).facts.digest
@@ -200,6 +205,13 @@ async def test_an_audit_of_something_else_or_changed_is_refused(filled: Path) ->
         assert kept.get(PAID).facts.audit is None
     with pytest.raises(SignatureRefused):
         await look_up(filled.as_uri(), _any("lab/paid"))
+
+
+def test_info_says_that_a_publication_was_not_audited(
+    filled: Path,
+    hub: Hub,  # noqa: F811
+) -> None:
+    assert "audit      not audited" in hub("info", "lab/words", "--registry", filled.as_uri()).out
 
 
 async def test_a_rebuilt_index_and_one_of_a_killed_process_know_the_audit(filled: Path) -> None:
