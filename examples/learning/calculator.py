@@ -3,7 +3,7 @@
 python examples/learning/calculator.py -o runs/calculator
 
 The reference solutions of training tasks teach a tiny random model how calls look, until it solves some one task in
-fifteen at temperature 1. Then it plays: the hub runs episodes over MCP, a policy server in a process of its own
+ten at temperature 1. Then it plays: the hub runs episodes over MCP, a policy server in a process of its own
 samples, the verifier scores, the learner takes its steps, and the server loads the new weights. Tasks that were never
 trained on measure it before and after, beside the untrained model. Given again, the command goes on with what was
 interrupted.
@@ -69,8 +69,13 @@ LEARNING: dict[str, Any] = {
     "micro_batch_tokens": 2_048,  # what passes through the model together stays in a core's cache
 }
 """What every variant is given."""
-OWN: Mapping[str, Mapping[str, Any]] = {"dr_grpo": {"normalize": "constant"}}
-"""What a variant has otherwise: Dr. GRPO is about its normalisation."""
+OWN: Mapping[str, Mapping[str, Any]] = {
+    "dr_grpo": {"normalize": "constant", "entropy": 0.003},
+    "rloo": {"entropy": 0.003},
+}
+"""What a variant has otherwise: Dr. GRPO is about its normalisation; advantages that are not divided by their deviation
+are a third as large, and so is the entropy bonus beside them.
+"""
 TRAINED_AT: dict[str, Any] = {"temperature": 1.0, "max_tokens": 48}
 MEASURED_AT: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 48}
 """The sampling of each pass@1, before and after alike: that of DeepSeek-R1's and DeepScaleR's evaluations."""
