@@ -123,3 +123,23 @@ async def test_of_a_rollout_in_flight_the_preview_tells_its_stage(tmp_path: Path
             state = pane.table.flights.states[0]
             assert f"in flight: {state.state}" in await until_shown(pilot, screen, "in flight")
         run.close()
+
+
+async def test_what_comes_to_the_cursor_by_itself_is_previewed_once_a_second_and_what_is_gone_to_at_once(
+    tmp_path: Path,
+) -> None:
+    async with playing_run(tmp_path / "run"):
+        run = watched(tmp_path / "run", tmp_path)
+        await run.open()
+        pane = RolloutsPane()
+        app, screen = app_for(run, pane, tmp_path)
+        async with app.run_test(size=(LEAST_WIDTH, 30)) as pilot:
+            await until_shown(pilot, screen, "in flight")
+            first = pane.preview.shown
+            run.feed.live = run.feed.live[:-1]  # the one at the cursor has ended: the next one is there now
+            pane.show(run)
+            assert pane.table.cursor == 0 and pane.preview.shown == first
+            await pilot.press("down")
+            await settled(pilot)
+            assert pane.preview.shown != first
+        run.close()

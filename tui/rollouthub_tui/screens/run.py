@@ -8,6 +8,8 @@ from typing import ClassVar, Literal, get_args
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widgets import ContentSwitcher, Static
 
 from rollouthub.analysis.breakdowns import Kind
@@ -30,12 +32,16 @@ from rollouthub_tui.widgets.overview.pane import OverviewPane
 from rollouthub_tui.widgets.overview.panels import FiguresPanel
 from rollouthub_tui.widgets.overview.run_heading import Heading, ProgressPanel
 from rollouthub_tui.widgets.overview.tab_line import TabLine
+from rollouthub_tui.widgets.plain_ground import ground_lines
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from rollouthub_tui.widgets.rollouts.tasks_table import TasksPane
 
 PaneName = Literal["overview", "rollouts", "tasks", "machines", "breakdown"]
 PANES: tuple[PaneName, ...] = get_args(PaneName)
 _TICK_SECONDS, _LOOK_SECONDS = 0.25, 2.0
+"""Seconds between ticks, at one of which the store is read, and at the next one the pane drawn, so that neither takes
+long (a run that plays writes of its rollouts in flight as seldom); and between questions to its hub.
+"""
 _ENDED_TICKS = 4
 """For an ended run, only one tick in this many checks for changes: the run may be resumed."""
 _LONGEST_PROBLEM = 1000
@@ -44,6 +50,14 @@ _FIGURES = ("counts", "timeline", "histogram", "environments", "stages", "groups
 _NEEDED: dict[PaneName, str] = {"rollouts": "timeline", "tasks": "groups", "machines": "counts", "breakdown": "groups"}
 """The sets of figures a pane needs before it is shown; the overview shows those that exist."""
 _GOING = ("1", "2", "3", "4", "5", "tab", "shift+tab")
+
+
+class _Panes(ContentSwitcher):
+    """The panes, of which one is shown."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background, to paint."""
+        return ground_lines(self, crop)
 
 
 class RunScreen(SteeringScreen):
@@ -142,7 +156,7 @@ class RunScreen(SteeringScreen):
         yield self._problem
         yield self._tabs
         yield Static(id="trouble", markup=False)
-        with ContentSwitcher(initial=self._pane):
+        with _Panes(initial=self._pane):
             yield from self._panes.values()
         yield KeyLine()
 
@@ -161,7 +175,9 @@ class RunScreen(SteeringScreen):
 
     def on_screen_resume(self) -> None:
         """Show changes that came while another screen was on top."""
-        self._tick()
+        if self._is_ready and self.is_seen:
+            self._read()
+            self._show()
 
     async def _open(self) -> None:
         run = self.watched
@@ -196,18 +212,27 @@ class RunScreen(SteeringScreen):
         self.query_one("#trouble", Static).update(words)
 
     def _tick(self) -> None:
-        run = self.watched
         if not self._is_ready or not self.is_seen:
             return
         self._ticks += 1
-        if run.feed.info.status == "running" or self._ticks % _ENDED_TICKS == 0:
-            run.refresh()
-        self._show()
+        is_reading = self._ticks % 2 == 1
+        if is_reading:
+            self._read()
+            self._show_head()
+        if not is_reading or self._pane == "overview":  # whose panels are drawn in turn
+            self._show_pane()
+
+    def _read(self) -> None:
+        if self.watched.feed.info.status == "running" or self._ticks % _ENDED_TICKS == 1:
+            self.watched.refresh()
 
     def _show(self) -> None:
         """Update what is visible."""
-        if not self.is_attached:
-            return
+        if self.is_attached:
+            self._show_head()
+            self._show_pane()
+
+    def _show_head(self) -> None:
         run, pane = self.watched, self._panes[self._pane]
         self._heading.crumb = pane.task_words if isinstance(pane, RolloutsPane) and self._has_pane() else ""
         self._heading.show(run)
@@ -215,7 +240,6 @@ class RunScreen(SteeringScreen):
             self._progress.show(run)
         self._show_problem()
         self._show_tabs()
-        self._show_pane()
 
     def _show_pane(self) -> None:
         self._is_turning = False

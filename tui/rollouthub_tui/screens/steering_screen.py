@@ -6,7 +6,9 @@ from typing import ClassVar, cast, get_args
 
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.screen import Screen
+from textual.strip import Strip
 
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.availability import Action, Situation, situation, why_not
@@ -17,6 +19,7 @@ from rollouthub_tui.actions.note_taking import NoteKind, NoteTaking
 from rollouthub_tui.actions.screen_actions import ScreenActions
 from rollouthub_tui.navigation import app_of
 from rollouthub_tui.widgets.key_line import KeyHint, KeyLine
+from rollouthub_tui.widgets.plain_ground import ground_lines
 
 _LOOK_SECONDS = 0.5
 _LOOKED_AT = 500
@@ -52,6 +55,11 @@ class SteeringScreen(Screen[None]):
     _situation: Situation | None = None
     _possible: tuple[Action, ...] | None = None
     """Whether each action was available when last checked, for the footer."""
+    _key_line: KeyLine | None = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background, to paint."""
+        return ground_lines(self, crop)
 
     @property
     def watched(self) -> WatchedRun:
@@ -106,9 +114,11 @@ class SteeringScreen(Screen[None]):
 
     def show_keys(self) -> None:
         """Show the keys that do something here and now."""
-        if self._possible is not None:
-            for line in self.query(KeyLine):
-                line.show_hints(self.key_hints(self._possible))
+        if self._possible is None:
+            return
+        self._key_line = self._key_line or next(iter(self.query(KeyLine)), None)
+        if self._key_line is not None:
+            self._key_line.show_hints(self.key_hints(self._possible))
 
     def _now(self) -> Situation:
         return situation(self.watched, self.target, is_web=app_of(self).is_web)

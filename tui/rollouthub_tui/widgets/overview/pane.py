@@ -22,12 +22,12 @@ _MEDIUM, _WIDE, _HIGH = 100, 150, 36
 """Widths in cells from which there are two and three columns; height in lines from which the grid fills the screen."""
 
 _TURNS: Mapping[str, Container[int]] = {
-    "figures": (0, 1, 2, 3),
-    "outcomes": (0, 2),
-    "timeline": (1,),
-    "rewards": (2,),
+    "figures": (0, 2),
+    "outcomes": (2,),
+    "timeline": (0,),
+    "rewards": (1,),
     "stages": (3,),
-    "environments": (3,),
+    "environments": (1,),
 }
 """For each panel of a live run, the ticks out of four in which it is updated, so that no tick takes long."""
 _ROUND = 4

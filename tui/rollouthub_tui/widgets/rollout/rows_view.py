@@ -7,7 +7,7 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -28,13 +28,16 @@ class RowsView(ScrollView, can_focus=True):
         Binding("ctrl+u,pageup", "page(-1)", "A page up", show=False),
     ]
     HAS_CURSOR: ClassVar[bool] = True
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--match"}
+    EDGE: ClassVar[str] = " "
+    """What every row begins with, at the cursor's mark."""
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--match", "rows--edge"}
     DEFAULT_CSS = """
     RowsView { height: 1fr; width: 1fr; overflow-y: scroll; overflow-x: hidden; scrollbar-size-vertical: 1;
         background: $background; color: $foreground; }
     RowsView .rows--cursor { background: $boost; }
     RowsView:focus .rows--cursor { background: $panel; }
     RowsView .rows--match { color: $text-warning; text-style: reverse; }
+    RowsView .rows--edge { color: $foreground 25%; }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -62,7 +65,7 @@ class RowsView(ScrollView, can_focus=True):
         get.
         """
         hidden = self._laid_width or (self.screen.size.width if self.is_attached else 0)
-        return max(10, (self.size.width or hidden) - 1 - self.scrollbar_size_vertical)
+        return max(10, (self.size.width or hidden) - len(self.EDGE) - self.scrollbar_size_vertical)
 
     @property
     def is_at_end(self) -> bool:
@@ -90,29 +93,46 @@ class RowsView(ScrollView, can_focus=True):
         super().notify_style_update()
         self._strips.clear()
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows to paint, each drawn once; without border and padding, Textual's own cache of lines has no use."""
+        width = max(0, self.size.width - self.scrollbar_size_vertical)  # the bar is painted by itself
+        # It goes through the styles of all that this lies in: found once a frame, not once a line.
+        base, top, count = self.rich_style, self.scroll_offset.y, self.row_count
+        strips = [self._kept(top + y, width, base, count) for y in crop.line_range]
+        if crop.x > 0 or crop.right < width:
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
     def render_line(self, y: int) -> Strip:
         """One visible row."""
-        row = self.scroll_offset.y + y
-        width, base = self.size.width, self.rich_style
-        if row >= self.row_count:
-            return Strip.blank(width, base)
+        return self.render_lines(Region(0, y, self.size.width, 1))[0]
+
+    def _kept(self, row: int, width: int, base: Style, count: int) -> Strip:
+        row = min(row, count)  # all lines below the last row are the same
         strip = self._strips.get(row)
-        if strip is None:
-            strip = self._strip(row, width, base)
+        if strip is None or strip.cell_length != width:
             if len(self._strips) >= _KEPT_STRIPS:
                 self._strips.clear()
+            strip = self._strip(row, width, base) if row < count else self._drawn(Text(), " ", width, base)
+            background = self.background_colors[1]
+            for each in self.get_line_filters():
+                strip = strip.apply_filter(each, background)
             self._strips[row] = strip
         return strip
 
     def _strip(self, row: int, width: int, base: Style) -> Strip:
-        is_cursor = self.HAS_CURSOR and row == self.cursor
-        text = Text.assemble(("▌" if is_cursor else " ", "blue"), self.row_text(row), end="", no_wrap=True)
+        if self.HAS_CURSOR and row == self.cursor:
+            return self._drawn(self.row_text(row), "▌", width, base + self.get_component_rich_style("rows--cursor"))
+        return self._drawn(self.row_text(row), " ", width, base)
+
+    def _drawn(self, row: Text, mark: str, width: int, base: Style) -> Strip:
+        edge = (mark, "blue") if self.EDGE == " " else (self.EDGE, self.get_component_rich_style("rows--edge"))
+        text = Text.assemble(edge, row, end="", no_wrap=True)
         app = app_of(self)
         segments = text.render(app.console)
         if app.no_color:  # greys of colours differ by nothing that means anything
             segments = (Segment(text, style and style.without_color) for text, style, _ in segments)
-        strip = Strip(segments).adjust_cell_length(width)
-        return strip.apply_style(base + self.get_component_rich_style("rows--cursor") if is_cursor else base)
+        return Strip(segments).adjust_cell_length(width).apply_style(base)
 
     def go_to(self, row: int, *, top: bool = False) -> None:
         """Move the cursor to a row and scroll to it; with `top`, it becomes the first visible row."""

@@ -36,9 +36,10 @@ class Preview(DocumentView, can_focus=False):
     """Shows one rollout; without a cursor, as the list has it."""
 
     HAS_CURSOR = False
+    EDGE = "│ "
     ALLOW_SELECT = False
     DEFAULT_CSS = """
-    Preview { width: 42%; min-width: 56; height: 1fr; border-left: solid $foreground 25%; padding: 0 0 0 1; }
+    Preview { width: 42%; min-width: 56; height: 1fr; }
     """
 
     def __init__(self) -> None:

@@ -8,6 +8,8 @@ import anyio.to_thread
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.events import Resize
+from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 from textual.worker import Worker
 
@@ -18,6 +20,7 @@ from rollouthub.live.follow.transcript_search import compile_pattern
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.text import plain_name
+from rollouthub_tui.widgets.plain_ground import ground_lines
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
 from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH, Preview
 from rollouthub_tui.widgets.rollouts.rollout_query import RolloutQuery
@@ -36,6 +39,16 @@ _MOST_TEXTS = 4096
 """Most rollouts whose texts are kept: of those seen earlier they are read again."""
 _PARTS_SECONDS = 0.5
 """Seconds between such readings while the run plays."""
+_PREVIEW_SECONDS = 1.0
+"""Seconds that a preview stays, at least, where other rollouts come to the cursor by themselves."""
+
+
+class _Beside(Horizontal):
+    """The table and the preview."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background, to paint."""
+        return ground_lines(self, crop)
 
 
 class ListedRollouts(Widget):
@@ -57,12 +70,16 @@ class ListedRollouts(Widget):
         self._searching: Worker[None] | None = None
         self._note = ""
         self._listed_version = self._review_version = 0
-        self._listed_at = self._listing_seconds = self._searched_at = 0.0
+        self._listed_at = self._listing_seconds = self._searched_at = self._previewed_at = 0.0
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background, to paint."""
+        return ground_lines(self, crop)
 
     def compose(self) -> ComposeResult:
         """A line that describes the list, the table, and an input line."""
         yield self._standing
-        with Horizontal():
+        with _Beside():
             yield self.table
             yield self.preview
         yield self._entry
@@ -111,7 +128,7 @@ class ListedRollouts(Widget):
         self._take_hits(run)
         if self.rollout_query.review and run.feed.review.version != self._review_version:
             self._list(show=False)
-        self._bring_up_to_date()
+        self._bring_up_to_date(is_asked=run.feed.info.status != "running")
         self._read_parts()
 
     def only_group(self, group_id: str) -> None:
@@ -164,7 +181,7 @@ class ListedRollouts(Widget):
         if show:
             self._bring_up_to_date()
 
-    def _bring_up_to_date(self) -> None:
+    def _bring_up_to_date(self, *, is_asked: bool = True) -> None:
         run, table = self._run, self.table
         assert run is not None
         if table.found is None:
@@ -173,7 +190,9 @@ class ListedRollouts(Widget):
         table.hint = self._hint(run)
         table.take(table.found, self.rollout_query, run.clock(), self._lone_task())
         self._say()
-        self._show_preview()
+        rests = time.monotonic() < self._previewed_at + _PREVIEW_SECONDS
+        if is_asked or self.preview.shown is None or not rests:
+            self._show_preview()
 
     def on_resize(self, event: Resize) -> None:
         """Show or hide the preview."""
@@ -191,6 +210,7 @@ class ListedRollouts(Widget):
         run, table = self._run, self.table
         if not self.preview.display or run is None or self._reader is None:
             return
+        self._previewed_at = time.monotonic()
         target = table.target()
         if target is None:
             if self.preview.shown is not None:

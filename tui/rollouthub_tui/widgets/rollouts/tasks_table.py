@@ -6,7 +6,9 @@ from typing import ClassVar, Literal
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 from textual.widget import Widget
 
 from rollouthub.live.follow import RunFeed
@@ -15,6 +17,7 @@ from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.amounts import NONE, count, number, share, short
 from rollouthub_tui.widgets.cells import Cell, Column
+from rollouthub_tui.widgets.plain_ground import ground_lines
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.row_words import name_of, shortened
 from rollouthub_tui.widgets.rollouts.status_line import Standing
@@ -234,6 +237,10 @@ class TasksPane(Widget):
         self._wanted: str | None = None
         self.table = TaskTable()
         self._standing = Standing()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The background, to paint."""
+        return ground_lines(self, crop)
 
     def compose(self) -> ComposeResult:
         """A line that describes the list, and the table."""
