@@ -7,6 +7,8 @@ from statistics import stdev
 from typing import Any
 
 from rollouthub.live.follow import RunFeed
+from rollouthub.live.follow.timeline import TimelinePoint
+from rollouthub.statistics import summarise_groups
 from rollouthub.store import AttemptSummary, open_run
 
 
@@ -65,9 +67,25 @@ def _check_counts(feed: RunFeed, rows: list[AttemptSummary], counting: list[Atte
     assert sum(point.finished for point in points) == len(counting)
     assert sum(point.scored for point in points) == len(scored)
     assert close(math.fsum(point.reward_sum for point in points), sum(scored))
-    for point in points:
-        inside = [row for row in counting if point.at <= row.finished_at < point.at + point.seconds]
+    for place, point in enumerate(points):
+        stretch = rows[place * feed.timeline.width : (place + 1) * feed.timeline.width]
+        inside = [row for row in stretch if row.effective]
         assert (point.finished, point.passed) == (len(inside), sum(bool(row.passed) for row in inside))
+        for name in {row.environment for row in stretch}:
+            rewards = [row.reward for row in inside if row.environment == name and row.reward is not None]
+            assert (point.parts[name].scored, close(point.parts[name].reward_sum, sum(rewards))) == (len(rewards), True)
+    if points:
+        assert max(row.finished_at for row in rows) == feed.timeline.ended == points[-1].at + points[-1].seconds
+        _check_interval(feed, points[-1])
+
+
+def _check_interval(feed: RunFeed, last: TimelinePoint) -> None:
+    """The interval of the mean so far is in the end the run's."""
+    estimate = summarise_groups(line.counts for line in feed.groups.all()).overall.mean_estimate
+    low, high = (None, None) if estimate is None else (estimate.low, estimate.high)
+    assert (low is None, high is None) == (last.low is None, last.high is None)
+    for one, other in ((low, last.low), (high, last.high)):
+        assert one is None or other is None or math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-5)
 
 
 def _check_lines(feed: RunFeed, counting: list[AttemptSummary]) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sin
 from typing import Any
 
@@ -17,7 +18,7 @@ from rollouthub.live.follow.run_figures import RunTotals
 from rollouthub.live.follow.timeline import TimelinePoint
 from rollouthub.statistics import GroupCounts
 from rollouthub.store import LiveState
-from rollouthub.views.terminal.curve import curve
+from rollouthub.views.terminal.curve import Dots, band, curve, drawing
 from rollouthub.views.terminal.ending_bar import outcome_bar, outcome_legend, tally
 from rollouthub.views.terminal.environment_lines import environment_table
 from rollouthub.views.terminal.headline import figure_table, headline
@@ -44,6 +45,11 @@ def progress(**changes: Any) -> RunProgress:
         "seconds": 33.0,
     }  # fmt: skip
     return RunProgress(**facts | changes)
+
+
+def drawn(dots: Dots) -> list[str]:
+    """The rows of a curve."""
+    return [row.plain for row in drawing([(dots, "")])]
 
 
 def points(count: int = 200) -> list[TimelinePoint]:
@@ -118,11 +124,11 @@ def drawings(width: int) -> list[tuple[Text, int]]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_drawing_fits_and_drives_no_terminal(width: int) -> None:
-    for drawing, most in drawings(width):
-        rows = drawing.split("\n")
-        assert 1 <= len(rows) <= most, drawing.plain
-        assert max(row.cell_len for row in rows) <= width, drawing.plain
-        assert all(character.isprintable() or character == "\n" for character in drawing.plain), drawing.plain
+    for made, most in drawings(width):
+        rows = made.split("\n")
+        assert 1 <= len(rows) <= most, made.plain
+        assert max(row.cell_len for row in rows) <= width, made.plain
+        assert all(character.isprintable() or character == "\n" for character in made.plain), made.plain
 
 
 def test_what_is_not_there_is_a_dash_and_never_zero() -> None:
@@ -192,10 +198,20 @@ def test_few_values_are_listed_with_their_counts_and_many_are_bars() -> None:
 
 
 def test_a_curve_is_broken_where_much_is_missing_and_goes_on_over_little() -> None:
-    row = curve([0.0, None, 0.0] + [None] * 40 + [0.0, 0.0], 1, 0.0, 1.0)[0]
+    row = drawn(curve([0.0, None, 0.0] + [None] * 40 + [0.0, 0.0], 1, 0.0, 1.0))[0]
     assert row[:2] == "⣀⡀"
     assert set(row[2:21]) == {" "}
-    assert curve([0.0, 1.0], 2, 0.0, 1.0) == ["⢸", "⣸"]
+    assert drawn(curve([0.0, 1.0], 2, 0.0, 1.0)) == ["⢸", "⣸"]
+
+
+def test_lines_are_told_apart_by_their_dots_and_a_band_is_seen_behind_them() -> None:
+    level = [0.0] * 12
+    assert drawn(curve(level, 1, 0.0, 1.0, period=6, drawn=4)) == ["⣀⣀ ⣀⣀ "]
+    behind = band([(0.0, 1.0)] * 12, 2, 0.0, 1.0)
+    rows = drawing([(curve(level, 2, 0.0, 1.0), "cyan"), (behind, "dim")])
+    assert [row.plain for row in rows] == ["⡪" * 6, "⣀" * 6]
+    assert [str(span.style) for row in rows for span in row.spans] == ["dim", "cyan"]
+    assert drawn(band([None, (0.5, 0.5)], 1, 0.0, 1.0)) in (["⠐"], [" "])
 
 
 def test_a_trainers_loss_is_drawn_where_it_was_logged() -> None:
@@ -215,7 +231,7 @@ def test_a_trainers_loss_is_drawn_where_it_was_logged() -> None:
 
 def test_rewards_that_are_verdicts_are_one_curve_and_others_two() -> None:
     verdicts = [TimelinePoint(float(place), 1.0, 2, 2, 1.0, 2, 1) for place in range(20)]
-    assert "pass rate (the mean reward)" in timeline_chart(verdicts, 80, 16).plain
+    assert "pass rate (the mean reward) so far" in timeline_chart(verdicts, 80, 16).plain
     both = timeline_chart(points(), 80, 16).plain
     assert both.index("mean reward") < both.index("pass rate")
     assert "speed: up to 4.0/s" in both
@@ -236,13 +252,59 @@ def test_drawings_load_no_screen() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_curve_shows_the_trend_and_not_each_seconds_luck() -> None:
-    lucky = [
-        TimelinePoint(at=float(at), seconds=1.0, finished=1, scored=1, reward_sum=float(at % 2), judged=0, passed=0)
-        for at in range(200)
+def steps(count: int, rewards: Sequence[float], *, at: float = 0.0, environment: str = "") -> list[TimelinePoint]:
+    """Rollouts one by one, each a tenth of a second after the other, with these rewards again and again."""
+    made: list[TimelinePoint] = []
+    for place in range(count):
+        one = TimelinePoint(at + place / 10, 0.1, 1, 1, rewards[place % len(rewards)], low=0.4, high=0.6)
+        made.append(replace(one, parts={environment: one} if environment else {}))
+    return made
+
+
+def rows_of(chart: Text) -> list[str]:
+    """The rows of the first curve, without their ticks."""
+    return [line[7:] for line in chart.plain.split("\n") if line[6:7] in ("┤", "│")]
+
+
+def test_the_mean_so_far_has_its_interval_and_an_axis_of_all_rewards() -> None:
+    chart = timeline_chart(steps(200, (0.0, 1.0)), 107, 12)
+    assert chart.plain.split("\n")[0].strip() == "mean reward so far  0.500 (0.400–0.600)"
+    rows = rows_of(chart)
+    assert len(rows) == 9 and not rows[0][10:].strip() and not rows[-1][10:].strip(), "0.5 is in the middle of 0 to 1"
+    faint = [span for span in chart.spans if span.style == "bright_black"]
+    assert any("⡠⡠" in chart.plain[span.start : span.end] for span in faint)
+    ticks = [line[:6].strip() for line in chart.plain.split("\n") if line[6:7] == "┤"]
+    assert ticks == ["1.00", "0.50", "0.00"]
+
+
+def test_a_run_of_a_moment_has_a_curve_and_no_tick_twice() -> None:
+    chart = timeline_chart(steps(3, (0.39,)), 80, 9)
+    assert rows_of(chart)[-1].strip() == "" and any("⠉" in row or "⠒" in row or "⠤" in row for row in rows_of(chart))
+    assert "3 rollouts" in chart.plain
+    alike = timeline_chart(steps(9, (2e9,)), 80, 9, rewards=(2e9, 2e9)).plain
+    ticks = [line[:6].strip() for line in alike.split("\n") if line[6:7] == "┤"]
+    assert len(ticks) == len(set(ticks))
+    wide = timeline_chart(steps(9, (-3.0, 5.0)), 80, 9, rewards=(-3.0, 5.0)).plain
+    assert "5.00┤" in wide and "-3.00┤" in wide
+
+
+def test_each_environment_has_a_line_from_its_first_rollout_to_its_last() -> None:
+    both = [*steps(60, (1.0,), environment="good"), *steps(40, (0.0,), at=6.0, environment="bad\x1b[7m")]
+    chart = timeline_chart(both, 107, 12)
+    title = chart.plain.split("\n")[0]
+    assert "── good 1.000" in title and "╌╌ bad" in title and "\x1b" not in title and "(" not in title
+    rows = rows_of(chart)
+    assert rows[0].strip() and rows[0][62:].strip() == "", "the first one ends where its rollouts do"
+    assert rows[-1][:58].strip() == "" and rows[-1][62:].strip()
+    many = [
+        point for place in range(6) for point in steps(10 + place, (0.5,), at=place * 2.0, environment=f"env{place}")
     ]
-    drawn = timeline_chart(lucky, 107, 12).plain
-    rows = [line for line in drawn.split("\n") if "┤" in line or "│" in line]
-    # Every second reward is 1: once a tenth of the time is over, the mean stays in the middle of the axis.
-    assert rows[0][40:].strip("┤│ ") == ""
-    assert rows[-1][40:].strip("┤│ ") == ""
+    title = timeline_chart(many, 200, 12).plain.split("\n")[0]
+    assert all(f"env{place}" in title for place in range(2, 6)) and "env0" not in title and "+2 more" in title
+
+
+def test_where_a_trainer_learns_the_curve_is_of_the_last_tenth() -> None:
+    learns = steps(200, [0.0] * 100 + [1.0] * 100)
+    so_far, latest = timeline_chart(learns, 107, 12), timeline_chart(learns, 107, 16, [(1.0, 0.5)])
+    assert "mean reward so far" in so_far.plain and not rows_of(so_far)[0].strip()
+    assert "mean reward of the last tenth  1.000" in latest.plain and rows_of(latest)[0].strip()

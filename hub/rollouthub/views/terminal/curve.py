@@ -1,17 +1,26 @@
-"""Curves of braille dots, two columns by four rows in each cell."""
+"""Curves and bands of braille dots, two columns by four rows in each cell."""
 
 from collections.abc import Sequence
+from itertools import groupby
+
+from rich.text import Text
 
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
 _CELLS = " " + "".join(chr(0x2800 + dots) for dots in range(1, 256))
 _WIDEST_GAP = 8
 """Gaps longer than the curve's length divided by this number are not bridged."""
 
+Dots = list[list[int]]
+"""The dots of each cell, by row and column."""
 
-def curve(values: Sequence[float | None], rows: int, low: float, high: float) -> list[str]:
-    """A curve's rows from the top down; each cell holds two values, and None is an unknown value.
 
-    Neighbouring values are joined, also across short gaps.
+def curve(
+    values: Sequence[float | None], rows: int, low: float, high: float, *, period: int = 1, drawn: int = 1
+) -> Dots:
+    """A curve, from the top row down; each cell holds two values, and None is an unknown value.
+
+    Neighbouring values are joined, also across short gaps. Of each `period` of values the first `drawn` are drawn, so
+    that lines can be told apart without colours.
     """
     cells = [[0] * (-(-len(values) // 2)) for _ in range(rows)]
     height = 4 * rows - 1
@@ -24,10 +33,40 @@ def curve(values: Sequence[float | None], rows: int, low: float, high: float) ->
         if before is None or across - before[0] > most:
             before = (across, up)
         for x, bottom, top in _strokes(before, (across, up)):
-            for y in range(height - top, height - bottom + 1):
-                cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
+            if x % period < drawn:
+                for y in range(height - top, height - bottom + 1):
+                    cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
         before = (across, up)
-    return ["".join([_CELLS[cell] for cell in row]) for row in cells]
+    return cells
+
+
+def band(bounds: Sequence[tuple[float, float] | None], rows: int, low: float, high: float) -> Dots:
+    """What lies between two curves, as every second dot."""
+    cells = [[0] * (-(-len(bounds) // 2)) for _ in range(rows)]
+    height = 4 * rows - 1
+    for x, bound in enumerate(bounds):
+        if bound is not None:
+            bottom, top = (_level(value, low, high, height) for value in bound)
+            for y in range(height - top, height - bottom + 1):
+                if (x + y) % 2:
+                    cells[y // 4][x // 2] |= _DOTS[x % 2][y % 4]
+    return cells
+
+
+def drawing(layers: Sequence[tuple[Dots, str]]) -> list[Text]:
+    """The rows of several drawings of one size, each with its style; where they overlap, the first one is seen."""
+    lines: list[Text] = []
+    for rows in zip(*(dots for dots, _ in layers), strict=True):
+        line, cells = Text(), [_seen(cells) for cells in zip(*rows, strict=True)]
+        for place, alike in groupby(cells, lambda cell: cell[0]):
+            line.append("".join([_CELLS[dots] for _, dots in alike]), layers[place][1])
+        lines.append(line)
+    return lines
+
+
+def _seen(cells: Sequence[int]) -> tuple[int, int]:
+    """The place and the dots of the first layer that has any."""
+    return next(((place, dots) for place, dots in enumerate(cells) if dots), (0, 0))
 
 
 def _level(value: float, low: float, high: float, height: int) -> int:

@@ -74,7 +74,7 @@ class OverviewPane(VerticalScroll):
         with Grid():
             yield FiguresPanel("Figures", id="figures")
             yield OutcomesPanel("Endings", id="outcomes")
-            yield TimelinePanel("Over time", id="timeline")
+            yield TimelinePanel("Over the run", id="timeline")
             yield RewardsPanel("Rewards", id="rewards")
             yield StagesPanel("Seconds by stage", id="stages")
             yield EnvironmentsPanel("Environments", id="environments")

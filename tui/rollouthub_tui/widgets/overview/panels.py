@@ -88,7 +88,8 @@ class TimelinePanel(Drawn):
 
     def draw(self, run: WatchedRun, width: int, height: int) -> Text:
         """Curves."""
-        return timeline_chart(run.feed.timeline.points, width, height, run.feed.trainer.losses)
+        timeline, losses = run.feed.timeline, run.feed.trainer.losses
+        return timeline_chart(timeline.points, width, height, losses, (timeline.lowest, timeline.highest))
 
 
 class StagesPanel(Drawn):
