@@ -6,9 +6,10 @@ from typing import Any
 
 import anyio
 from anyio.abc import SocketStream
+from textual.pilot import Pilot
 from textual.widgets import Input
 
-from rollouthub import Outcome
+from rollouthub import Outcome, Score
 from rollouthub.store import open_run, open_writer
 from rollouthub_tui.screens.runs import RunsScreen
 from rollouthub_tui.widgets.cells import MARKED
@@ -164,3 +165,80 @@ async def test_leaving_while_runs_are_looked_at_breaks_nothing(tmp_path: Path) -
         screen = pilot.app.screen
         assert isinstance(screen, RunsScreen)
         screen.on_screen_resume()
+
+
+async def made(tmp_path: Path) -> None:
+    """Three ended runs: of reward 1 by `openai/large`, of 0 by `openai/small`, and one without a score."""
+    for name, reward, model in (("best", 1.0, "large"), ("worst", 0.0, "small"), ("lost", None, "large")):
+        resolved: dict[str, Any] = {"request": {**PLAYED["request"], "model": f"openai/{model}"}}
+        async with open_writer(tmp_path / name, resolved=resolved, given="", resume=False) as writer:
+            if reward is None:
+                await writer.add(record("a-0", outcome=Outcome.AGENT_FAILED))
+            else:
+                await writer.add(record("a-0", score=Score(reward=reward, passed=bool(reward))))
+
+
+def names(pilot: Pilot[None]) -> list[str]:
+    return [run.name for run in pilot.app.screen.query_one(RunsTable).shown]
+
+
+async def test_runs_are_sorted_by_the_next_column_and_the_header_shows_by_which(tmp_path: Path) -> None:
+    await made(tmp_path)
+    async with led(RunsScreen(), roots=[tmp_path], size=(160, 20)) as (pilot, _):
+        newest = names(pilot)
+        await pilot.press("s")
+        assert names(pilot) == ["best", "lost", "worst"] and "run▲" in lines(pilot)[1]
+        await pilot.press("S")
+        assert names(pilot) == ["worst", "lost", "best"] and "run▼" in lines(pilot)[1]
+        assert told(pilot, "title") == "Runs   3, 0 live   by run ▼"
+        for _ in range(20):
+            await pilot.press(">")
+            if "▼reward" in lines(pilot)[1]:
+                break
+        assert names(pilot) == ["best", "worst", "lost"], "one without a reward is last"
+        await pilot.press("S")
+        assert names(pilot) == ["worst", "best", "lost"] and "▲reward" in lines(pilot)[1]
+        await pilot.press("<")
+        assert "unscored" in told(pilot, "title")
+        for _ in range(20):
+            if " by " not in told(pilot, "title"):
+                break
+            await pilot.press("<")
+        assert names(pilot) == newest
+        header = lines(pilot)[1]
+        await pilot.click(RunsTable, offset=(header.index("model"), 0))
+        assert "model▲" in lines(pilot)[1] and names(pilot)[-1] == "worst"
+
+
+async def test_runs_are_filtered_by_an_expression_with_what_is_wrong_in_it(tmp_path: Path) -> None:
+    await made(tmp_path)
+    async with led(RunsScreen(), roots=[tmp_path], size=(120, 20)) as (pilot, _):
+        await pilot.press("f", *"reward >= 1", "enter")
+        await settle(pilot)
+        assert names(pilot) == ["best"] and "1 of filter reward >= 1" in told(pilot, "title")
+        await pilot.press("f", *(["backspace"] * 11), *'model ~ "LARGE" and scored == 0', "enter")
+        await settle(pilot)
+        assert names(pilot) == ["lost"]
+        await pilot.press("f", *(["backspace"] * 40), *"colour > 1", "enter")
+        assert "no column is named 'colour'" in shown(pilot)
+        await pilot.press("escape")
+        assert names(pilot) == ["lost"], "what is not understood changes nothing"
+        await pilot.press("f", *(["backspace"] * 40), *"live", "enter")
+        assert names(pilot) == [] and "No run is like that: live" in shown(pilot)
+        await pilot.press("escape")
+        assert len(names(pilot)) == 3
+
+
+async def test_an_order_by_reward_reads_runs_that_are_not_in_view(tmp_path: Path) -> None:
+    for number in range(60):
+        score = Score(reward=number / 100)
+        await write(tmp_path / f"run-{number:02}", [record("a-0", turns=(), score=score)])
+    async with led(RunsScreen(), roots=[tmp_path], size=(100, 14)) as (pilot, _):
+        table = pilot.app.screen.query_one(RunsTable)
+        assert len(table.visible_rows()) < 20
+        for _ in range(12):
+            if table.order == "reward":
+                break
+            await pilot.press("s")
+        await settle(pilot)
+        assert names(pilot)[:3] == ["run-59", "run-58", "run-57"]

@@ -47,16 +47,17 @@ PAIR_HINTS = (
 """The keys at two rollouts side by side."""
 
 
-def runs_hints(marked: int, *, is_asking: bool, has_search: bool) -> Iterator[KeyHint]:
-    """The keys at the list of runs."""
+def runs_hints(marked: int, *, is_asking: bool, narrowed: str) -> Iterator[KeyHint]:
+    """The keys at the list of runs; `narrowed` names what leaves runs out, such as a search."""
     if is_asking:
-        yield from (KeyHint("enter", "enter", "To the runs"), KeyHint("escape", "esc", "End the search"))
+        yield from (KeyHint("enter", "enter", "To the runs"), KeyHint("escape", "esc", "Leave"))
         return
-    if has_search:
-        yield KeyHint("escape", "esc", "End the search")
+    if narrowed:
+        yield KeyHint("escape", "esc", f"End the {narrowed}")
     yield from (_OPEN, KeyHint("space", "space", "Mark"))
     yield KeyHint("c", "c", "Compare the marked" if marked else "Compare")
-    yield from (KeyHint("slash", "/", "Search"), KeyHint("y", "y", "Copy path"))
+    yield from (KeyHint("slash", "/", "Search"), KeyHint("f", "f", "Filter"), KeyHint("s", "s", "Sort"))
+    yield KeyHint("y", "y", "Copy path")
 
 
 def compare_hints(sides: Sequence[str], chosen: int) -> Iterator[KeyHint]:

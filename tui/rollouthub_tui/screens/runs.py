@@ -15,19 +15,24 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from rollouthub.errors import HubError, said
-from rollouthub.live.follow import RunsFeed, SeenRun
+from rollouthub.live.follow import RunsFeed, SeenRun, parse_filter
 from rollouthub.live.follow.run_tallies import Tallies
 from rollouthub.statistics.amounts import moment
 from rollouthub.store import RunInfo
 from rollouthub_tui.navigation import navigator
 from rollouthub_tui.screens.key_hints import runs_hints
+from rollouthub_tui.widgets.cells import next_order
 from rollouthub_tui.widgets.key_line import KeyLine
+from rollouthub_tui.widgets.rollouts.filter_input import Entry
+from rollouthub_tui.widgets.run_list.run_columns import RUN_FIELDS, SORTS
 from rollouthub_tui.widgets.run_list.run_table import RunsTable
 from rollouthub_tui.widgets.run_list.run_words import age, done_of, pace_of
 from rollouthub_tui.widgets.safe_words import quoted
 from rollouthub_tui.widgets.virtual_table import Listing
 
 _SECONDS = 1.0
+_AT_ONCE = 32
+"""Runs outside the screen whose figures are read at a time, where the list is sorted or filtered by them."""
 _BREATH = 5
 """After a search for runs, this many times its duration passes before the next, so that it uses a sixth of the time."""
 
@@ -62,8 +67,12 @@ class RunsScreen(Screen[None]):
         Binding("space", "mark", "Mark"),
         Binding("c", "compare", "Compare"),
         Binding("slash", "search", "Search", key_display="/"),
+        Binding("f", "filter", "Filter", tooltip='By an expression: reward < 0.5 and model ~ "qwen"'),
+        Binding("s,greater_than_sign", "sort(1)", "Sort", tooltip="By the next column"),
+        Binding("less_than_sign", "sort(-1)", "Sort by the previous column", show=False),
+        Binding("S", "reverse", "Reverse the order", show=False),
         Binding("y", "copy", "Copy path", show=False),
-        Binding("escape", "end_search", "End the search", show=False),
+        Binding("escape", "end_search", "End the search, or the filter", show=False),
     ]
 
     def compose(self) -> ComposeResult:
@@ -81,6 +90,7 @@ class RunsScreen(Screen[None]):
         yield Static(classes="empty", markup=False)
         yield Static(classes="detail", markup=False)
         yield Static(classes="problem", markup=False)
+        yield Entry()
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -138,7 +148,7 @@ class RunsScreen(Screen[None]):
         if self._is_reading or self._is_gone:
             return
         table = self.table
-        wanted = [table.shown[row] for row in table.visible_rows()]
+        wanted = [*(table.shown[row] for row in table.visible_rows()), *table.unread[:_AT_ONCE]]
         if wanted:
             self._is_reading = True
             self.run_worker(partial(self._read, wanted), group="tallies")
@@ -151,11 +161,11 @@ class RunsScreen(Screen[None]):
         if self._is_gone:
             return
         if is_new:
-            self.table.update_rows()
-            self._detail()
-        table = self.table
-        if [table.shown[row].directory for row in table.visible_rows()] != [run.directory for run in wanted]:
-            self._read_tallies()  # it was scrolled meanwhile
+            self.table.read_again()
+            self._show()
+        table, read = self.table, {run.directory for run in wanted}
+        if table.unread or not read.issuperset(table.shown[row].directory for row in table.visible_rows()):
+            self._read_tallies()  # it was scrolled or sorted meanwhile, or there are more
 
     def _show(self) -> None:
         self._title()
@@ -174,11 +184,17 @@ class RunsScreen(Screen[None]):
         words = f"Runs   {len(runs):,}, {live} live" if self._has_looked else "Runs   looking …"
         if table.search:
             words += f"   {table.count:,} match {table.search!r}"
+        if table.where.columns:
+            words += f"   {table.count:,} of filter {quoted(table.where.text, 200)}"
+        if table.order:
+            words += f"   by {table.order.replace('_', ' ')} {'▼' if table.descending else '▲'}"
         if table.marked:
             words += f"   {len(table.marked)} marked"
         _tell(self.query_one(".title", Static), Text(words))
-        is_asking = self.query_one(Search).has_focus
-        hints = runs_hints(len(table.marked), is_asking=is_asking, has_search=bool(table.search))
+        entry = self.query_one(Entry)
+        is_asking = self.query_one(Search).has_focus or bool(entry.display)
+        narrowed = "search" if table.search else "filter" if table.where.columns else ""
+        hints = runs_hints(len(table.marked), is_asking=is_asking, narrowed=narrowed)
         self.query_one(KeyLine).show_hints(hints)
 
     def on_descendant_focus(self) -> None:
@@ -194,6 +210,8 @@ class RunsScreen(Screen[None]):
         if table.search and self._feed.runs:
             words = f"No run has the letters {table.search!r} in its name, environments, agent or model.\n\n"
             words += "escape ends the search."
+        elif table.where.columns and self._feed.runs:
+            words = f"No run is like that: {quoted(table.where.text, 400)}\n\nescape clears the filter."
         else:
             roots = navigator(self).roots
             folders = "\n".join(f"  {quoted(str(root.absolute()), 400)}" for root in roots) or "  none"
@@ -279,9 +297,11 @@ class RunsScreen(Screen[None]):
         search.focus()
 
     def action_end_search(self) -> None:
-        """End the search and show all runs."""
+        """End the search, else the filter, and show all runs."""
         search = self.query_one(Search)
         if not search.has_class("-shown") and not search.value:
+            if self.table.where.columns:
+                self._narrow("")
             return
         search.value = ""
         search.remove_class("-shown")
@@ -290,6 +310,53 @@ class RunsScreen(Screen[None]):
     def action_to_table(self) -> None:
         """Move the focus from the search line to the matching runs."""
         self.table.focus()
+
+    def action_filter(self) -> None:
+        """Ask for a filter."""
+        hint, text = 'reward < 0.5 and model ~ "qwen"', self.table.where.text
+        self.query_one(Entry).ask("filter", "filter", text, hint, partial(parse_filter, fields=RUN_FIELDS))
+
+    def on_entry_entered(self, event: Entry.Entered) -> None:
+        """Show only the runs that the filter holds for."""
+        self._narrow(event.text.strip())
+
+    def on_entry_left(self) -> None:
+        """Go back to the runs."""
+        self._to_runs()
+
+    def _narrow(self, text: str) -> None:
+        self.table.narrow(parse_filter(text, RUN_FIELDS))
+        self._to_runs()
+
+    def _to_runs(self) -> None:
+        self.table.focus()
+        self._show()
+        self._read_tallies()
+
+    def action_sort(self, step: int) -> None:
+        """Sort by the next or the previous column."""
+        self._sort(next_order(self.table.orders, self.table.order, step))
+
+    def on_listing_sorted(self, event: Listing.Sorted) -> None:
+        """Sort by the clicked column; if it is sorted by already, reverse the order."""
+        by = SORTS.get(event.name)
+        if by is not None and by == self.table.order:
+            self.action_reverse()
+        elif by is not None:
+            self._sort(by)
+
+    def _sort(self, order: str) -> None:
+        # Of numbers, the largest come first; of names, the first; of runs, the newest.
+        self.table.sort(order, descending=RUN_FIELDS.kinds.get(order) == "real" and order != "age")
+        self._show()
+        self._read_tallies()
+
+    def action_reverse(self) -> None:
+        """Reverse the order."""
+        table = self.table
+        table.sort(table.order or "age", descending=not table.descending)
+        self._show()
+        self._read_tallies()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Show only the runs that match the letters."""

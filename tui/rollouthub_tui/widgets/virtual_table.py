@@ -65,6 +65,13 @@ class Listing(ScrollView, can_focus=True):
     class Moved(Message):
         """Posted when the cursor is at another row."""
 
+    class Sorted(Message):
+        """Posted when a person clicks a column's title to sort by it."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
     @property
     def count(self) -> int:
         """The number of rows."""
@@ -73,6 +80,11 @@ class Listing(ScrollView, can_focus=True):
     def columns(self, width: int) -> Sequence[Column]:
         """The columns that fit a width in cells, gaps included."""
         raise NotImplementedError
+
+    @property
+    def shown_columns(self) -> Sequence[Column]:
+        """The columns for the present width."""
+        return self.columns(max(0, self.size.width - 3))  # the cursor's mark, the row's and the scrollbar
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells of a row, one for each column."""
@@ -140,12 +152,21 @@ class Listing(ScrollView, can_focus=True):
             self.post_message(self.Opened())
 
     def on_click(self, event: Click) -> None:
-        """Move the cursor to the clicked row; a double click opens it."""
+        """Move the cursor to the clicked row; a double click opens it, and one on a title asks for that order."""
+        if event.y == 0:
+            self._ask_for_order(event.x - 2)
         row = self.scroll_offset.y + event.y - 1
         if event.y >= 1 and row < self.count:
             self.cursor = row
             if event.chain == 2:
                 self.action_open()
+
+    def _ask_for_order(self, x: int) -> None:
+        for column in self.shown_columns:
+            if 0 <= x < column.width + self.GAP:
+                self.post_message(self.Sorted(column.name))
+                return
+            x -= column.width + self.GAP
 
     def render_line(self, y: int) -> Strip:
         """One line of the screen."""

@@ -10,13 +10,14 @@ texts, as of a rollout's tags and comments, `==` and `~` hold if any of them doe
 """
 
 import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Literal, cast
 
 from rollouthub.errors import UsageError
-from rollouthub.live.follow.attempt_columns import ALL_KINDS
-from rollouthub.live.follow.note_columns import NOTE_KINDS
+from rollouthub.live.follow.attempt_columns import ALL_KINDS, Kind
+from rollouthub.live.follow.note_columns import NOTE_KINDS, NoteKind
 from rollouthub.live.follow.predicates import (
     ORDERS,
     Binding,
@@ -57,6 +58,21 @@ _TEXT_OPERATORS = ("==", "!=", "~", "!~")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
+@dataclass(frozen=True)
+class FilterFields:
+    """What a filter can compare."""
+
+    kinds: Mapping[str, Kind | NoteKind]
+    """Column → the type of its values."""
+    aliases: Mapping[str, str]
+    """Short name → column."""
+    fixed: Mapping[str, Collection[str]]
+    """Column → the only texts that it has."""
+
+
+_OF_ROLLOUTS = FilterFields(ALL_KINDS, ALIASES, _FIXED)
+
+
 class FilterError(UsageError):
     """A filter expression that is not valid, with the position of the mistake."""
 
@@ -77,6 +93,8 @@ class RolloutFilter:
     """Makes the predicate for a run's columns, which is valid until the columns are cleared."""
     reads_notes: bool = False
     """Whether it matches other rows when notes change."""
+    columns: frozenset[str] = frozenset()
+    """The columns that it compares."""
 
 
 def quoted_text(text: str) -> str:
@@ -85,8 +103,8 @@ def quoted_text(text: str) -> str:
     return f'"{escaped}"'
 
 
-def parse_filter(text: str) -> RolloutFilter:
-    """Parse an expression; an empty one matches every row.
+def parse_filter(text: str, fields: FilterFields = _OF_ROLLOUTS) -> RolloutFilter:
+    """Parse an expression over the columns of a run, or over other fields; an empty one matches every row.
 
     Raises:
         FilterError: the text is not a valid filter.
@@ -95,20 +113,21 @@ def parse_filter(text: str) -> RolloutFilter:
         return RolloutFilter(text, lambda _: always)
     if len(text) > LONGEST:
         raise FilterError(f"a filter has at most {LONGEST} characters, not {len(text)}", text, LONGEST)
-    parser = _Parser(text)
-    return RolloutFilter(text, parser.parse(), parser.reads_notes)
+    parser = _Parser(text, fields)
+    bind = parser.parse()
+    return RolloutFilter(text, bind, not parser.columns.isdisjoint(NOTE_KINDS), frozenset(parser.columns))
 
 
-def column_named(name: str, text: str, at: int) -> str:
+def column_named(name: str, text: str, at: int, fields: FilterFields = _OF_ROLLOUTS) -> str:
     """Return the column with a name or alias.
 
     Raises:
         FilterError: no column has this name or alias.
     """
-    column = ALIASES.get(name, name)
-    if column not in ALL_KINDS:
-        close = get_close_matches(name, [*ALL_KINDS, *ALIASES], n=1, cutoff=0.5)
-        meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(ALL_KINDS)}"
+    column = fields.aliases.get(name, name)
+    if column not in fields.kinds:
+        close = get_close_matches(name, [*fields.kinds, *fields.aliases], n=1, cutoff=0.5)
+        meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(fields.kinds)}"
         raise FilterError(f"no column is named {name!r}{meant}", text, at)
     return column
 
@@ -123,12 +142,12 @@ class _Token:
 class _Parser:
     """Recursive-descent parser of filter expressions."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, fields: FilterFields) -> None:
+        self._text, self._fields = text, fields
         self._tokens = self._split()
         self._next = 0
         self._depth = 0
-        self.reads_notes = False
+        self.columns: set[str] = set()
 
     def parse(self) -> Binding:
         """Parse the whole expression."""
@@ -204,11 +223,11 @@ class _Parser:
         named = self._take()
         if named.kind != "name":
             raise self._error(f"expected a column, not {named.text!r}" if named.text else "expected a column", named)
-        column = column_named(named.text, self._text, named.at)
-        self.reads_notes |= column in NOTE_KINDS
+        column = column_named(named.text, self._text, named.at, self._fields)
+        self.columns.add(column)
         sign = self._peek()
         if sign.kind != "operator" or sign.text in "()":
-            if ALL_KINDS[column] != "flag":
+            if self._fields.kinds[column] != "flag":
                 raise self._error(f"{named.text} is not yes or no: compare it with something", named)
             return flag_is(column, True)
         self._take()
@@ -219,7 +238,7 @@ class _Parser:
         return self._compared(column, sign, value)
 
     def _compared(self, column: str, sign: _Token, value: _Token) -> Binding:
-        kind = ALL_KINDS[column]
+        kind = self._fields.kinds[column]
         if value.text == "null" and value.kind == "name":
             if sign.text not in ("==", "!="):
                 raise self._error("null is compared by == or !=", sign)
@@ -230,7 +249,7 @@ class _Parser:
             if sign.text not in _TEXT_OPERATORS:
                 raise self._error(f"{column} is text: use one of {' '.join(_TEXT_OPERATORS)}", sign)
             wanted = re.sub(r"\\(.)", r"\1", value.text[1:-1], flags=re.DOTALL)
-            known = _FIXED.get(column)
+            known = self._fields.fixed.get(column)
             if known and sign.text in ("==", "!=") and wanted not in known:
                 close = get_close_matches(wanted, known, n=1, cutoff=0.5)
                 meant = f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(sorted(known))}"

@@ -1,16 +1,39 @@
 """The comparisons of filters, bound to the columns of a run."""
 
 import operator
+from array import array
 from collections.abc import Callable, Iterable
 from math import inf
+from typing import Protocol
 
-from rollouthub.live.follow.attempt_columns import AttemptColumns
+from rollouthub.live.follow.attempt_columns import Value
 from rollouthub.live.follow.note_columns import NOTE_KINDS, noted_flag, noted_texts
 from rollouthub.live.follow.word_column import WordColumn
+from rollouthub.store.notes import RolloutNotes
 
 Predicate = Callable[[int], bool]
 """Whether the row at an index matches."""
-Binding = Callable[[AttemptColumns], Predicate]
+
+
+class FilteredColumns(Protocol):
+    """The columns that a filter is bound to, by name: of the attempts of a run (`AttemptColumns`), or of other rows."""
+
+    words: dict[str, WordColumn]
+    texts: dict[str, list[str]]
+    numbers: dict[str, "array[float]"]
+    wholes: dict[str, "array[int]"]
+    flags: dict[str, "array[int]"]
+
+    def value(self, name: str, place: int) -> Value:
+        """The value of one cell; None where it is absent."""
+        ...
+
+    def notes_at(self, place: int) -> RolloutNotes:
+        """The notes on a row."""
+        ...
+
+
+Binding = Callable[[FilteredColumns], Predicate]
 
 ORDERS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
@@ -31,7 +54,7 @@ def always(place: int) -> bool:
 def joined(bindings: list[Binding], *, is_any: bool) -> Binding:
     """Predicates combined by AND or by OR."""
 
-    def bind(columns: AttemptColumns) -> Predicate:
+    def bind(columns: FilteredColumns) -> Predicate:
         predicates = [binding(columns) for binding in bindings]
 
         def holds(place: int) -> bool:
@@ -48,7 +71,7 @@ def joined(bindings: list[Binding], *, is_any: bool) -> Binding:
 def negated(binding: Binding) -> Binding:
     """Matches the rows that a predicate does not match."""
 
-    def bind(columns: AttemptColumns) -> Predicate:
+    def bind(columns: FilteredColumns) -> Predicate:
         predicate = binding(columns)
         return lambda place: not predicate(place)
 
@@ -61,7 +84,7 @@ def flag_is(column: str, wanted: bool) -> Binding:
     if column in NOTE_KINDS:
         return lambda columns: lambda place: noted_flag(column, columns.notes_at(place)) == wanted
 
-    def bind(columns: AttemptColumns) -> Predicate:
+    def bind(columns: FilteredColumns) -> Predicate:
         flags, number = columns.flags[column], int(wanted)
         return lambda place: flags[place] == number
 
@@ -79,7 +102,7 @@ def number_is(column: str, sign: str, wanted: float) -> Binding:
 
     compare = ORDERS[sign]
 
-    def bind(columns: AttemptColumns) -> Predicate:
+    def bind(columns: FilteredColumns) -> Predicate:
         if column in columns.wholes:
             wholes = columns.wholes[column]
             return lambda place: compare(wholes[place], wanted)
@@ -106,7 +129,7 @@ def text_is(column: str, sign: str, wanted: str) -> Binding:
     if column in NOTE_KINDS:
         return _of_notes(column, test, all if sign.startswith("!") else any)
 
-    def bind(columns: AttemptColumns) -> Predicate:
+    def bind(columns: FilteredColumns) -> Predicate:
         if column in columns.words:
             return _by_word(columns.words[column], test)
         texts = columns.texts[column]
@@ -116,7 +139,7 @@ def text_is(column: str, sign: str, wanted: str) -> Binding:
 
 
 def _of_notes(column: str, test: Callable[[str], bool], quantifier: Callable[[Iterable[bool]], bool]) -> Binding:
-    def bind(columns: AttemptColumns) -> Predicate:
+    def bind(columns: FilteredColumns) -> Predicate:
         def holds(place: int) -> bool:
             texts = noted_texts(column, columns.notes_at(place))
             return bool(texts) and quantifier(map(test, texts))

@@ -61,6 +61,10 @@ class Tallies:
         kept = self._kept.get(run.directory)
         return kept.tally if kept else None
 
+    def is_read(self, run: SeenRun) -> bool:
+        """Whether the figures of a run were read, or cannot be."""
+        return run.view is not None or run.directory in self._kept or not isinstance(run.info, RunInfo)
+
     def read(self, runs: Iterable[SeenRun]) -> bool:
         """Read the figures of runs that changed; returns whether any did. Blocking; one thread at a time."""
         is_new = False

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rollouthub_tui.widgets.cells import Column
+from rollouthub_tui.widgets.cells import Column, arrowed, next_order
 
 GAP = 2
 _LEAST_TASK, _MOST_TASK = 10, 48
@@ -121,9 +121,10 @@ def fit(shape: Shape, width: int) -> list[Column]:
             left -= more
     by = sort_field(shape.sort)
     return [
-        Column(name, _title(field, shape.descending) if name == by else field.title, widths[name], field.is_right)
+        arrowed(column, descending=shape.descending) if name == by else column
         for name, field in FIELDS.items()
         if name in widths
+        for column in (Column(name, field.title, widths[name], field.is_right),)
     ]
 
 
@@ -159,21 +160,14 @@ def _candidates(shape: Shape) -> list[str]:
     return [name for name, is_there in candidates if is_there]
 
 
-def _title(field: Field, descending: bool) -> str:
-    arrow = "▼" if descending else "▲"
-    room = field.width - 1
-    return arrow + field.title[:room] if field.is_right else f"{field.title[:room]}{arrow}"
-
-
 def sort_field(sort: str) -> str | None:
     """Name of the shown column for a sort order; None if there is none."""
     return next((name for name, field in FIELDS.items() if field.sort == sort), None)
 
 
-def next_sort(sort: str, shown: list[str]) -> str:
+def next_sort(sort: str, shown: list[str], step: int = 1) -> str:
     """The next sort order: by the next shown column, and after the last one by the order of finishing."""
-    sorts = ["seq", *(by for name in shown if (by := FIELDS[name].sort))]
-    return sorts[(sorts.index(sort) + 1) % len(sorts)] if sort in sorts else sorts[0]
+    return next_order(["seq", *(by for name in shown if (by := FIELDS[name].sort))], sort, step)
 
 
 def sort_words(sort: str, descending: bool) -> str:

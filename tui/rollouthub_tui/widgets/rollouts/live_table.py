@@ -6,9 +6,7 @@ from typing import ClassVar, cast
 from rich.segment import Segment
 from rich.style import Style
 from textual.cache import LRUCache
-from textual.events import Click
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.reactive import Reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -33,13 +31,6 @@ class LiveTable(Listing):
     LiveTable > .live-table--nothing { color: $text-muted; }
     """
     GAP = 2
-
-    class Sorted(Message):
-        """Posted when a person clicks a column's title to sort by it."""
-
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -176,18 +167,6 @@ class LiveTable(Listing):
             return False
         self.cursor = row
         return True
-
-    def on_click(self, event: Click) -> None:
-        """Sort by a clicked title; clicks on rows are handled by `Listing`."""
-        if event.y != 0:
-            return
-        event.prevent_default()
-        x = event.x - 2
-        for column in self.shown_columns:
-            if 0 <= x < column.width + self.GAP:
-                self.post_message(self.Sorted(column.name))
-                return
-            x -= column.width + self.GAP
 
     def _repaint(self) -> None:
         top, count, painted = self.scroll_offset.y, self.count, self._painted

@@ -20,7 +20,6 @@ from rollouthub_tui.dialogs.quick_filters import LONGEST_NAME, MOST_SAVED, Filte
 from rollouthub_tui.navigation import app_of, navigator
 from rollouthub_tui.widgets.rollouts.fields import FIELDS, next_sort
 from rollouthub_tui.widgets.rollouts.filter_input import Entry
-from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.pair_choice import other_sample
 from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH
 from rollouthub_tui.widgets.rollouts.rollout_list import ListedRollouts
@@ -52,7 +51,8 @@ class RolloutsPane(ListedRollouts):
         Binding("e", "errors", "Errors", tooltip="Only what did not end scored"),
         Binding("V", "review", "Only what needs a review", show=False),
         Binding("a", "attempts", "All attempts, replaced ones too", show=False),
-        Binding("s", "sort", "Sort", tooltip="By the next column"),
+        Binding("s,greater_than_sign", "sort(1)", "Sort", tooltip="By the next column"),
+        Binding("less_than_sign", "sort(-1)", "Sort by the previous column", show=False),
         Binding("S", "reverse", "Reverse the order", show=False),
         Binding("n", "next_error(1)", "Next error, or match", show=False),
         Binding("N", "next_error(-1)", "Previous error, or match", show=False),
@@ -95,7 +95,7 @@ class RolloutsPane(ListedRollouts):
         if target is not None and self._run is not None:
             navigator(self).open_rollout(self._run, target.rollout_id, target.attempt, self.table.found)
 
-    def on_live_table_sorted(self, event: LiveTable.Sorted) -> None:
+    def on_listing_sorted(self, event: Listing.Sorted) -> None:
         """Sort by the clicked column; if it is sorted by already, reverse the order."""
         event.stop()
         by = FIELDS[event.name].sort
@@ -106,10 +106,10 @@ class RolloutsPane(ListedRollouts):
         else:
             self._sort(by, ALL_KINDS[by] in ("real", "whole"))
 
-    def action_sort(self) -> None:
-        """Sort by the next column."""
+    def action_sort(self, step: int) -> None:
+        """Sort by the next or the previous column."""
         shown = [column.name for column in self.table.shown_columns]
-        by = next_sort(self.rollout_query.sort, shown)
+        by = next_sort(self.rollout_query.sort, shown, step)
         # Of numbers, the largest come first; of names, the first.
         self._sort(by, ALL_KINDS[by] in ("real", "whole"))
 

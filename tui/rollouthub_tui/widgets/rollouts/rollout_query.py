@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from rollouthub.live.follow import RolloutFilter, RolloutList, RunFeed, parse_filter
-from rollouthub.live.follow.attempt_columns import AttemptColumns
-from rollouthub.live.follow.predicates import Binding, Predicate, always, joined, text_is
+from rollouthub.live.follow.predicates import Binding, FilteredColumns, Predicate, always, joined, text_is
 from rollouthub.text import plain_name
 from rollouthub_tui.widgets.rollouts.fields import sort_words
 
@@ -98,10 +97,10 @@ class RolloutQuery:
             predicates.append(self._matches)
         return predicates[0] if len(predicates) == 1 else joined(predicates, is_any=False)
 
-    def _is_chosen(self, columns: AttemptColumns) -> Predicate:
+    def _is_chosen(self, columns: FilteredColumns) -> Predicate:
         return self.only[1].__contains__ if self.only is not None else always
 
-    def _matches(self, columns: AttemptColumns) -> Predicate:
+    def _matches(self, columns: FilteredColumns) -> Predicate:
         return self.matching.__contains__
 
     def rollouts(self, feed: RunFeed) -> RolloutList:

@@ -16,7 +16,7 @@ from rollouthub.live.follow.group_tables import GroupLine, Lines
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.amounts import NONE, count, number, share, short
-from rollouthub_tui.widgets.cells import Cell, Column
+from rollouthub_tui.widgets.cells import Cell, Column, arrowed, next_order
 from rollouthub_tui.widgets.plain_ground import ground_lines
 from rollouthub_tui.widgets.rollouts.live_table import LiveTable
 from rollouthub_tui.widgets.rollouts.row_words import name_of, shortened
@@ -147,15 +147,10 @@ class TaskTable(LiveTable):
             if name in widths:
                 is_right = name in ("done", "passed", "reward", "tokens")
                 shown.append(Column(name, titles.get(name, name), widths[name], is_right))
-        return [self._titled(column) for column in shown]
-
-    def _titled(self, column: Column) -> Column:
-        if BY.get(column.name) != self.order:
-            return column
-        arrow = "▼" if self.descending else "▲"
-        room = column.width - 1
-        title = arrow + column.title[:room] if column.is_right else column.title[:room] + arrow
-        return Column(column.name, title, column.width, column.is_right)
+        return [
+            arrowed(column, descending=self.descending) if BY.get(column.name) == self.order else column
+            for column in shown
+        ]
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells of a row."""
@@ -219,7 +214,8 @@ class TasksPane(Widget):
     TasksPane { height: 1fr; layout: vertical; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "sort", "Sort", tooltip="By the next column"),
+        Binding("s,greater_than_sign", "sort(1)", "Sort", tooltip="By the next column"),
+        Binding("less_than_sign", "sort(-1)", "Sort by the previous column", show=False),
         Binding("S", "reverse", "Reverse the order", show=False),
     ]
 
@@ -295,16 +291,16 @@ class TasksPane(Widget):
         if (line := self.table.line) is not None:
             self.post_message(self.Chosen(line.name))
 
-    def on_live_table_sorted(self, event: LiveTable.Sorted) -> None:
+    def on_listing_sorted(self, event: Listing.Sorted) -> None:
         """Sort by the clicked column; if it is sorted by already, reverse the order."""
         event.stop()
         by = BY.get(event.name)
         if by is not None:
             self._sort(by, not self.table.descending if by == self.table.order else by not in ("task", "deviation"))
 
-    def action_sort(self) -> None:
-        """Sort by the next column."""
-        by = _ORDERS[(_ORDERS.index(self.table.order) + 1) % len(_ORDERS)]
+    def action_sort(self, step: int) -> None:
+        """Sort by the next or the previous column."""
+        by: Order = next_order(_ORDERS, self.table.order, step)
         self._sort(by, by in ("rollouts", "pass_rate", "mean_reward"))
 
     def action_reverse(self) -> None:

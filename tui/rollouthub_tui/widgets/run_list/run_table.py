@@ -1,15 +1,19 @@
 """The table of runs."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from rollouthub.live.follow import SeenRun
+from rollouthub.live.follow import RolloutFilter, SeenRun, parse_filter
+from rollouthub.live.follow.attempt_columns import Value
 from rollouthub.live.follow.fuzzy import closeness
 from rollouthub.live.follow.run_tallies import Tallies, Tally
 from rollouthub.store import RunInfo
-from rollouthub_tui.widgets.cells import EMPTY, MARKED, Cell, Column, widest
+from rollouthub_tui.widgets.cells import EMPTY, MARKED, Cell, Column, arrowed, widest
 from rollouthub_tui.widgets.run_list.pace import Pace
+from rollouthub_tui.widgets.run_list.run_columns import FIGURES, RUN_FIELDS, SORTS, RunColumns, facts_of
 from rollouthub_tui.widgets.run_list.run_words import (
     STYLES,
     Line,
@@ -40,6 +44,10 @@ class RunsTable(Listing):
         self.marked: list[Path] = []
         """Directories of the marked runs, in the order in which they were marked."""
         self.search = ""
+        self.where = parse_filter("", RUN_FIELDS)
+        self.order = ""
+        """The field that the runs are sorted by (`SORTS`); empty for live ones first, then the newest."""
+        self.descending = False
         self._all: Sequence[SeenRun] = ()
         self.shown: list[SeenRun] = []
         """The runs that match the search."""
@@ -48,7 +56,7 @@ class RunsTable(Listing):
         self._names: Counter[str] = Counter()
         self._wanted: dict[str, int] = {}
         """Column → cells of its widest content."""
-        self._is_lossy = False
+        self._is_lossy = self._plays = False
         """Whether any run has rollouts without a score."""
 
     @property
@@ -80,9 +88,60 @@ class RunsTable(Listing):
         self.search = search.strip()
         self._choose()
 
+    def narrow(self, where: RolloutFilter) -> None:
+        """Show only runs for which a filter over `RUN_FIELDS` holds."""
+        self.where = where
+        self._choose()
+
+    def sort(self, order: str, *, descending: bool) -> None:
+        """Sort by a field."""
+        self.order, self.descending = order, descending
+        self._choose()
+
+    @property
+    def orders(self) -> list[str]:
+        """The orders by the shown columns, after that by time of start."""
+        return ["", *(SORTS[column.name] for column in self.shown_columns if column.name in SORTS)]
+
+    @property
+    def unread(self) -> list[SeenRun]:
+        """The runs whose figures are needed for the filter or the order, and not read yet."""
+        if not FIGURES & {self.order, *self.where.columns}:
+            return []
+        return [run for run in self._all if not self.tallies.is_read(run)]
+
+    def read_again(self) -> None:
+        """Show the runs by their figures, of which there are new ones."""
+        if FIGURES & {self.order, *self.where.columns}:
+            self._choose()
+        else:
+            self.update_rows()
+
+    def _chosen(self) -> list[SeenRun]:
+        """The runs that are wanted, in their order; those without a value come last."""
+        found = [run for run in self._all if self._is_wanted(run)]
+        if not self.order and not self.where.columns:
+            return found
+        rows = [self._facts(run) for run in found]
+        if self.where.columns:
+            holds = self.where.bind(RunColumns(rows))
+            kept = [place for place in range(len(found)) if holds(place)]
+            found, rows = [found[place] for place in kept], [rows[place] for place in kept]
+        if not self.order:
+            return found
+        known = [place for place, row in enumerate(rows) if row[self.order] is not None]
+        absent = [place for place, row in enumerate(rows) if row[self.order] is None]
+        known.sort(key=partial(_value, rows, self.order), reverse=self.descending)
+        return [found[place] for place in (*known, *absent)]
+
+    def _facts(self, run: SeenRun) -> dict[str, Value]:
+        tally = self.tallies.of(run)
+        return facts_of(run, self.line(run), tally, self.rate(run, tally), self._clock())
+
     def _choose(self) -> None:
         current = self.current
-        self.shown = [run for run in self._all if self._is_wanted(run)]
+        self.shown = self._chosen()
+        self._plays = any(run.is_live for run in self.shown)
         if current is not None:
             places = (place for place, run in enumerate(self.shown) if run.directory == current.directory)
             self.cursor = next(places, self.cursor)
@@ -152,27 +211,35 @@ class RunsTable(Listing):
         """The columns for a width; agent, bar, pace and full date only if there is room."""
         name, model = Column("name", "run", 14), Column("model", "model", 8)
         numbers = [
-            Column("reward", "reward", 6, is_right=True),
+            Column("reward", "reward", 7 if width >= MIDDLE else 6, is_right=True),
             Column("passes", "pass", 6, is_right=True),
         ]
         done = Column("done", "done", 11, is_right=True)
         status, environments = Column("status", "status", 11), Column("environments", "environments", 12)
-        # Where none plays, its columns are not needed; those that do come first.
-        plays = bool(self.shown) and self.shown[0].is_live
-        lost = [Column("unscored", "unscored", 8, is_right=True)][: int(self._is_lossy)]
+        # Where none plays, its columns are not needed.
+        plays = self._plays
+        lost = [Column("unscored", "unscored", 9 if width >= MIDDLE else 8, is_right=True)][: int(self._is_lossy)]
         if width >= WIDE:
             agent, made = Column("agent", "agent", 9), Column("when", "created", 32)
             bars, paces = [Column("bar", "", 14)][: int(plays)], [Column("pace", "rate", 19)][: int(plays)]
             every = [name, status, environments, agent, model, *bars, done, *lost, *paces, *numbers, made]
-            return shared_out(width, every, self._wanted)
+            return self._arrowed(shared_out(width, every, self._wanted))
         made = Column("age", "age", 6, is_right=True)
         if width >= MIDDLE:
             bars, paces = [Column("bar", "", 6)][: int(plays)], [Column("pace", "rate", 18)][: int(plays)]
             every = [name, status, environments, model, *bars, done, *lost, *paces, *numbers, made]
-            return shared_out(width, every, self._wanted)
+            return self._arrowed(shared_out(width, every, self._wanted))
         numbers = [*numbers, made]
         every = [name, status, model, *[Column("bar", "", 4)][: int(plays)], done, *lost, *numbers]
-        return shared_out(width, every, self._wanted)
+        return self._arrowed(shared_out(width, every, self._wanted))
+
+    def _arrowed(self, columns: Sequence[Column]) -> list[Column]:
+        return [
+            arrowed(column, descending=self.descending)
+            if self.order and SORTS.get(column.name) == self.order
+            else column
+            for column in columns
+        ]
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells for a run; for one that cannot be read, the reason."""
@@ -217,3 +284,9 @@ class RunsTable(Listing):
                 return Cell(age(line.created_at, self._clock()))
             case _:
                 return Cell(when(line.created_at, self._clock()))
+
+
+def _value(rows: Sequence[Mapping[str, Any]], name: str, place: int) -> Any:
+    """A field's value, of whatever type it is."""
+    value = rows[place][name]
+    return value.casefold() if isinstance(value, str) else value
