@@ -86,6 +86,13 @@ class Lines(IncrementalView):
         )
         return GroupLine(self._names.vocabulary[place], environment, task_id, counts, self._tokens[place])
 
+    def example(self, place: int) -> int:
+        """The index of a line's first row in which the agent had a turn; of its first row if it never had."""
+        first, turns = self._first[place], self._columns.wholes["turns"]
+        if turns[first]:
+            return first
+        return next((row for row in self._names.rows(place) if turns[row]), first)
+
     def places(self, by: Order = "met", *, descending: bool = False) -> list[int]:
         """Indices of all lines in a sort order; lines without a value come last, in both directions.
 

@@ -1,9 +1,11 @@
 """The tasks of a run: the results of each task's samples, and whether their rewards differ, as training needs."""
 
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from typing import ClassVar, Literal
 
+import anyio.to_thread
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
@@ -11,8 +13,11 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from rollouthub.errors import HubError
 from rollouthub.live.follow import RunFeed
 from rollouthub.live.follow.group_tables import GroupLine, Lines
+from rollouthub.live.follow.row_previews import RowPreview
+from rollouthub.live.follow.row_reader import RowReader
 from rollouthub.live.steering.action_target import Target
 from rollouthub.live.steering.watched_run import WatchedRun
 from rollouthub.statistics.amounts import NONE, count, number, share, short
@@ -24,6 +29,10 @@ from rollouthub_tui.widgets.rollouts.status_line import Standing
 from rollouthub_tui.widgets.virtual_table import Listing
 
 Order = Literal["met", "task", "rollouts", "mean_reward", "pass_rate", "deviation"]
+_LEAST_PROMPT, _MOST_PROMPTS = 24, 4096
+"""Cells from which prompts are shown, and the most that are kept: of tasks seen earlier they are read again."""
+_LOOKED_AT_PROMPTS = 8
+"""Number of tasks by which it is known whether a run has prompts."""
 _ORDERS: tuple[Order, ...] = ("met", "task", "rollouts", "pass_rate", "mean_reward", "deviation")
 _LOOKED_AT = 20
 """Groups are sorted again only after this many times the duration of the last sort,"""
@@ -47,11 +56,14 @@ class TaskTable(LiveTable):
         self._width = 16
         self._known = 0
         self._generation = -1
+        self.prompts: dict[int, str] = {}
+        """The prompt of a group, by its index, as far as they were read; empty where there is none."""
 
     def begin(self, feed: RunFeed) -> None:
         """Show a run from the beginning."""
         self.lines, self._feed = feed.groups, feed
         self._known, self._width, self._generation = 0, 16, feed.columns.generation
+        self.prompts = {}
         self.put_in_order()
         self.restart()
 
@@ -129,10 +141,10 @@ class TaskTable(LiveTable):
 
     def stamp(self, row: int) -> Hashable:
         """The values that determine a row's line."""
-        return self._group(row)
+        return self._group(row), self._places[row] in self.prompts
 
     def fit(self, width: int) -> Sequence[Column]:
-        """The columns that fit."""
+        """The columns that fit; the prompt takes what is left, where there is room and any task has one."""
         has_environments = self._feed is not None and len(self._feed.columns.words["environment"].vocabulary) > 1
         wanted = [("passed", 7), ("reward", 8), ("deviation", 24), ("done", 7), ("environment", 16), ("tokens", 7)]
         titles = {"done": "samples", "passed": "passed", "reward": "mean", "deviation": "std"}
@@ -142,11 +154,14 @@ class TaskTable(LiveTable):
             if cells + self.GAP <= left and (name != "environment" or has_environments):
                 widths[name] = cells
                 left -= cells + self.GAP
-        shown = [Column("task", "task", 12 + max(0, min(left, self._width - 12)))]
+        more = max(0, min(left, self._width - 12))
+        shown, left = [Column("task", "task", 12 + more)], left - more - self.GAP
         for name in ("done", "passed", "reward", "deviation", "environment", "tokens"):
             if name in widths:
                 is_right = name in ("done", "passed", "reward", "tokens")
                 shown.append(Column(name, titles.get(name, name), widths[name], is_right))
+        if left >= _LEAST_PROMPT and (len(self.prompts) < _LOOKED_AT_PROMPTS or any(self.prompts.values())):
+            shown.append(Column("prompt", "prompt", left))
         return [
             arrowed(column, descending=self.descending) if BY.get(column.name) == self.order else column
             for column in shown
@@ -154,8 +169,21 @@ class TaskTable(LiveTable):
 
     def cells(self, row: int, columns: Sequence[Column]) -> Sequence[Cell]:
         """The cells of a row."""
-        line = self._group(row)
-        return [_cell(line, column) for column in columns]
+        line, prompt = self._group(row), self.prompts.get(self._places[row], "")
+        return [Cell(prompt) if column.name == "prompt" else _cell(line, column) for column in columns]
+
+    def unread(self) -> list[int]:
+        """Indices of visible groups whose prompts are shown, and have not been read yet."""
+        if all(column.name != "prompt" for column in self.shown_columns):
+            return []
+        return [place for row in self.visible_rows() if (place := self._places[row]) not in self.prompts]
+
+    def take_prompts(self, prompts: Mapping[int, str]) -> None:
+        """Show prompts that were read."""
+        if len(self.prompts) > _MOST_PROMPTS:
+            self.prompts.clear()
+        self.prompts.update(prompts)
+        self.remake()
 
 
 BY: dict[str, Order] = {
@@ -231,6 +259,8 @@ class TasksPane(Widget):
         self._run: WatchedRun | None = None
         self._generation = -1
         self._wanted: str | None = None
+        self._reader: RowReader | None = None
+        self._is_reading = False
         self.table = TaskTable()
         self._standing = Standing()
 
@@ -259,6 +289,9 @@ class TasksPane(Widget):
             return
         generation = run.feed.columns.generation
         if run is not self._run or generation != self._generation:
+            if run is not self._run:
+                self.on_unmount()
+                self._reader = RowReader(run.directory)
             self._run, self._generation = run, generation
             self.table.begin(run.feed)
         self.table.take()
@@ -266,6 +299,33 @@ class TasksPane(Widget):
             self.table.go(self.table.row_named(self._wanted))
             self._wanted = None
         self._say()
+        self._read_prompts()
+
+    def on_unmount(self) -> None:
+        """Close the reader of prompts."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _read_prompts(self) -> None:
+        """Read the prompts of the visible tasks in a thread."""
+        if self._run is None or self._reader is None or self._is_reading:
+            return
+        columns, lines = self._run.feed.columns, self._run.feed.groups
+        wanted = {place: columns.ids[lines.example(place)] for place in self.table.unread()}
+        if wanted:
+            self._is_reading = True
+            self.run_worker(partial(self._read, self._reader, wanted, self._generation), group="prompts")
+
+    async def _read(self, reader: RowReader, wanted: Mapping[int, int], generation: int) -> None:
+        try:
+            found = await anyio.to_thread.run_sync(reader.previews, tuple(wanted.values()))
+        except (HubError, OSError):
+            found = {}  # the screen says what is wrong with the run; this is not asked again
+        finally:
+            self._is_reading = False
+        if generation == self._generation and self.is_attached:
+            none = RowPreview()
+            self.table.take_prompts({place: found.get(row, none).prompt or "" for place, row in wanted.items()})
 
     def go_to(self, group_id: str | None) -> None:
         """Move the cursor to a task once it is listed."""
@@ -284,6 +344,7 @@ class TasksPane(Widget):
         event.stop()
         if self._run is not None:
             self._say()
+            self._read_prompts()
 
     def on_listing_opened(self, event: Listing.Opened) -> None:
         """Ask the screen to show the task's rollouts."""
