@@ -57,16 +57,19 @@ def drawing(layers: Sequence[tuple[Dots, str]]) -> list[Text]:
     """The rows of several drawings of one size, each with its style; where they overlap, the first one is seen."""
     lines: list[Text] = []
     for rows in zip(*(dots for dots, _ in layers), strict=True):
-        line, cells = Text(), [_seen(cells) for cells in zip(*rows, strict=True)]
-        for place, alike in groupby(cells, lambda cell: cell[0]):
-            line.append("".join([_CELLS[dots] for _, dots in alike]), layers[place][1])
+        cells, seen = list(rows[0]), [0] * len(rows[0])
+        for place, row in enumerate(rows):
+            if place and any(row):
+                for at, dots in enumerate(row):
+                    if dots and not cells[at]:
+                        cells[at], seen[at] = dots, place
+        words, line, start = "".join([_CELLS[dots] for dots in cells]), Text(), 0
+        for place, alike in groupby(seen):
+            end = start + len(list(alike))
+            line.append(words[start:end], layers[place][1])
+            start = end
         lines.append(line)
     return lines
-
-
-def _seen(cells: Sequence[int]) -> tuple[int, int]:
-    """The place and the dots of the first layer that has any."""
-    return next(((place, dots) for place, dots in enumerate(cells) if dots), (0, 0))
 
 
 def _level(value: float, low: float, high: float, height: int) -> int:

@@ -24,10 +24,10 @@ _MEDIUM, _WIDE, _HIGH = 100, 150, 36
 _TURNS: Mapping[str, Container[int]] = {
     "figures": (0, 2),
     "outcomes": (2,),
-    "timeline": (0,),
-    "rewards": (1,),
+    "timeline": (1,),
+    "rewards": (3,),
     "stages": (3,),
-    "environments": (1,),
+    "environments": (3,),
 }
 """For each panel of a live run, the ticks out of four in which it is updated, so that no tick takes long."""
 _ROUND = 4
