@@ -36,7 +36,7 @@ async def test_a_run_is_drawn_as_before(at_home: Path) -> None:
             await look(pilot, album, "run-overview")
             for key, name in (("2", "rollouts"), ("3", "tasks"), ("4", "machines"), ("5", "breakdown")):
                 await go(pilot, key)
-                await look(pilot, album, f"run-{name}", wide="ended ·" if name == "rollouts" else "")
+                await look(pilot, album, f"run-{name}", wide={"rollouts": "ended ·", "tasks": "How much"}.get(name, ""))
 
 
 async def test_a_run_that_plays_is_drawn_as_before(at_home: Path) -> None:
