@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import anyio
+import pytest
 from textual.pilot import Pilot
 
+from rollouthub_tui.widgets.rollouts import rollout_list
 from rollouthub_tui.widgets.rollouts.fields import FIELDS, Shape, fit
 from rollouthub_tui.widgets.rollouts.pane import RolloutsPane
 from rollouthub_tui.widgets.rollouts.preview import LEAST_WIDTH, Preview
@@ -126,8 +128,9 @@ async def test_of_a_rollout_in_flight_the_preview_tells_its_stage(tmp_path: Path
 
 
 async def test_what_comes_to_the_cursor_by_itself_is_previewed_once_a_second_and_what_is_gone_to_at_once(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rollout_list, "_PREVIEW_SECONDS", 600.0)  # a slow machine's second is soon over
     async with playing_run(tmp_path / "run"):
         run = watched(tmp_path / "run", tmp_path)
         await run.open()
