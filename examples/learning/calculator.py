@@ -3,7 +3,7 @@
 python examples/learning/calculator.py -o runs/calculator
 
 The reference solutions of training tasks teach a tiny random model how calls look, until it solves some one task in
-ten at temperature 1. Then it plays: the hub runs episodes over MCP, a policy server in a process of its own
+fifteen at temperature 1. Then it plays: the hub runs episodes over MCP, a policy server in a process of its own
 samples, the verifier scores, the learner takes its steps, and the server loads the new weights. Tasks that were never
 trained on measure it before and after, beside the untrained model. Given again, the command goes on with what was
 interrupted.

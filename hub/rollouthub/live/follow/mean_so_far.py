@@ -1,40 +1,58 @@
 """The interval of a run's mean reward, kept up to date with each reward."""
 
-from collections import defaultdict
+from collections.abc import Iterable
 from math import isfinite
 
 from rollouthub.statistics.intervals import TaskMeans
+
+_NOTHING = (0, 0.0)
 
 
 class MeanSoFar:
     """The tasks' means and their spread: what `GroupSummary.mean_estimate` computes of all tasks, at any moment."""
 
     def __init__(self) -> None:
-        self._groups = defaultdict[int, tuple[int, float]](lambda: (0, 0.0))
+        self._groups: dict[int, tuple[int, float]] = {}
         """A task's code → its number of rewards and their sum."""
         self._tasks = self._scored = 0
         self._means = self._squares = 0.0
         """Sums of the tasks' means, and of their squares."""
         self._is_binary = True
 
-    def add(self, group: int, reward: float, passed: int) -> None:
-        """Add a reward; `passed` is 1 or 0, or negative without a verdict."""
-        scored, total = self._groups[group]
-        self._replace(group, scored, total, scored + 1, total + reward)
-        self._is_binary = self._is_binary and 0 <= passed == reward
+    def extend(self, rewards: Iterable[tuple[int, float, int]]) -> None:
+        """Add rewards, each with its task's code before it, and 1 or 0, or a negative number without a verdict, after
+        it.
+        """
+        groups, is_binary = self._groups, self._is_binary
+        count, tasks, means, squares = 0, self._tasks, self._means, self._squares
+        for group, reward, passed in rewards:  # a large run has many: nothing is called for one
+            scored, total = groups.get(group, _NOTHING)
+            after = (total + reward) / (scored + 1)
+            if scored:
+                before = total / scored
+                means += after - before
+                squares += after * after - before * before
+            else:
+                tasks += 1
+                means += after
+                squares += after * after
+            groups[group] = (scored + 1, total + reward)
+            count += 1
+            if is_binary and not 0 <= passed == reward:
+                is_binary = False
+        self._scored += count
+        self._tasks, self._means, self._squares, self._is_binary = tasks, means, squares, is_binary
 
     def withdraw(self, group: int, reward: float) -> None:
         """Remove a reward, because a later attempt now counts."""
         scored, total = self._groups[group]
-        self._replace(group, scored, total, scored - 1, total - reward)
-
-    def _replace(self, group: int, scored: int, total: float, now: int, total_now: float) -> None:
-        before, after = total / scored if scored else 0.0, total_now / now if now else 0.0
+        before = total / scored
+        after = (total - reward) / (scored - 1) if scored > 1 else 0.0
         self._means += after - before
         self._squares += after * after - before * before
-        self._scored += now - scored
-        self._tasks += (now > 0) - (scored > 0)
-        self._groups[group] = (now, total_now)
+        self._scored -= 1
+        self._tasks -= scored == 1
+        self._groups[group] = (scored - 1, total - reward) if scored > 1 else _NOTHING
 
     @property
     def interval(self) -> tuple[float | None, float | None]:

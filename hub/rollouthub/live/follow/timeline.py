@@ -104,6 +104,7 @@ class Timeline(IncrementalView):
             self._ends.append(self.ended)
             self._bands.append((None, None))
         sums = self._sums[place]
+        rewarded: list[tuple[int, float, int]] = []
         for code, group, counts, reward, passed in zip(
             columns.words["environment"].codes[start:stop],
             columns.words["group_id"].codes[start:stop],
@@ -121,10 +122,11 @@ class Timeline(IncrementalView):
             if reward == reward:
                 part[1] += 1
                 part[2] += reward
-                mean.add(group, reward, passed)
+                rewarded.append((group, reward, passed))
             if passed >= 0:
                 part[3] += 1
                 part[4] += passed
+        mean.extend(rewarded)
         rewards = [reward for reward in columns.numbers["reward"][start:stop] if reward == reward]
         if rewards:
             self.lowest, self.highest = min(self.lowest, *rewards), max(self.highest, *rewards)
