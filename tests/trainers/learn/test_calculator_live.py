@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rollouthub.store import open_run
+from tests.yardstick import quiet_seconds
 
 pytestmark = pytest.mark.live
 EXAMPLE = Path(__file__).parents[3] / "examples" / "learning" / "calculator.py"
@@ -21,8 +22,6 @@ STEPS = 14
 VARIANTS = ("grpo", "dr_grpo", "dapo", "rloo", "gspo")
 CPU_SECONDS = 180.0
 """Of one training and its policy server, on a quiet machine."""
-WARM_START_SECONDS = 7.2
-"""The warm start's on a quiet machine: the yardstick, for slow memory doubles what tensors take, and nothing else."""
 System = Callable[[str], ModuleType]
 
 
@@ -84,8 +83,7 @@ def test_a_policy_learns_to_use_the_calculator(system: System, tmp_path: Path) -
     assert told["untrained"] < 0.05
     assert told["before"] < 0.3
     assert told["after"] > 0.9
-    took = told["cpu_seconds"]
-    assert sum(took.values()) * min(1.0, WARM_START_SECONDS / took["warm_start"]) < CPU_SECONDS
+    assert quiet_seconds(sum(told["cpu_seconds"].values())) < CPU_SECONDS
 
 
 @pytest.mark.soak
