@@ -74,9 +74,8 @@ async def test_means_and_intervals_are_those_of_the_whole_run(tmp_path: Path) ->
         summary = TaskSummary(100, 100).of(feed)
         assert summary is not None
         assert line.mean_reward == summary.mean_reward
-        own, whole = line.interval, summary.mean_estimate
-        assert own is not None and own.low is not None and whole is not None
-        assert (own.value, own.low, own.high) == pytest.approx((whole.value, whole.low, whole.high))
+        assert line.interval is not None and line.interval.low is not None
+        assert line.interval == summary.mean_estimate
 
 
 async def test_faults_of_one_cause_are_one_line_with_an_example(tmp_path: Path) -> None:

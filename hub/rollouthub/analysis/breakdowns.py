@@ -1,8 +1,9 @@
 """The rollouts of a run by what they have in common: tools, finish reasons, stops, tags, and faults by their cause."""
 
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -221,7 +222,8 @@ def _line(
     example: str = "",
 ) -> BreakdownLine:
     counted = [place for place in places if rows.effective[place]]
-    overall = summarise_groups(_groups(rows, counted), (1,)).overall
+    alike = Counter(_groups(rows, counted)).items()  # taken together as for the whole run, to the last digit
+    overall = summarise_groups((replace(group, alike=tasks) for group, tasks in alike), (1,)).overall
     unscored = len(counted) - overall.scored
     return BreakdownLine(
         name,
@@ -238,16 +240,16 @@ def _line(
 
 
 def _groups(rows: RowsCopy, places: Iterable[int]) -> Iterator[GroupCounts]:
-    """The samples at these places, by task."""
+    """The counts of the samples at these places, by task, without the tasks' names."""
     members: dict[int, list[int]] = {}
     for place in places:
         members.setdefault(rows.groups[place], []).append(place)
-    for code, found in members.items():
+    for found in members.values():
         rewards = [reward for place in found if (reward := rows.rewards[place]) == reward]
         verdicts = [rows.passed[place] for place in found if rows.passed[place] >= 0]
         yield GroupCounts(
             environment=str(rows.environments[found[0]]),
-            task_id=str(code),
+            task_id="",
             planned=len(found),
             scored=len(rewards),
             passed=sum(verdicts) if verdicts else None,
