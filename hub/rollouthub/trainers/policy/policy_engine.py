@@ -210,7 +210,8 @@ class _Draw:
         points = torch.rand(len(ends), 1, dtype=ends.dtype, device=ends.device)
         for place, generator in self._generators.items():
             points[place].uniform_(generator=generator)
-        drawn = torch.searchsorted(ends, points * ends[:, -1:], right=True)[:, 0].clamp(max=logprobs.shape[-1] - 1)
+        # The first whose end reaches a point above 0: never one without probability. Where all is NaN, the last.
+        drawn = torch.searchsorted(ends, (1 - points) * ends[:, -1:])[:, 0].clamp(max=logprobs.shape[-1] - 1)
         tokens = torch.where(self._is_greedy, logprobs.argmax(-1), drawn)
         return tokens, logprobs.gather(-1, tokens[:, None])[:, 0]
 
